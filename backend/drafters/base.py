@@ -1,0 +1,84 @@
+"""What every drafter is: something that proposes a tree of tokens after a root.
+
+The loop (decoding/loop.py) hands a drafter what it may look at and takes a `Draft` back; it neither knows nor cares how the
+tokens were found. A drafter keeps state per row only between `start` and the last `draft`; rows come and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from backend.acceptance.result import DraftDistribution
+from backend.trees import DraftTree, TreeShape
+
+
+@dataclass(frozen=True)
+class DraftContext:
+    """What a drafter may look at in one step; B rows.
+
+    Args:
+        tokens: int64 [B, C], committed tokens of every row, prompt included; columns at and past `lengths` are garbage.
+        lengths: int64 [B], committed tokens of every row, the root included: the root is tokens[b, lengths[b] - 1].
+        hidden: float [B, H], the target's last hidden state after its final norm at the position *before* the root,
+            the state from which the root itself was predicted.
+        temperature: what the target samples with (0 = greedy).
+        generator: source of all randomness of this decode.
+        max_depth: how deep a tree makes sense at most (rows about to end need no deeper one).
+    """
+
+    tokens: Tensor
+    lengths: Tensor
+    hidden: Tensor
+    temperature: float
+    generator: torch.Generator
+    max_depth: int
+
+    @property
+    def roots(self) -> Tensor:
+        """int64 [B]: the last committed token of every row."""
+        return self.tokens.gather(1, self.lengths[:, None] - 1)[:, 0]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A proposed tree; `draft_prob` float [B, M] is what the drafter itself thought of each node (NaN: no opinion)."""
+
+    tree: DraftTree
+    draft_prob: Tensor
+    distribution: DraftDistribution | None = None
+
+
+class Drafter(Protocol):
+    """One family's drafting; see the folders beside this file."""
+
+    family: str
+    name: str
+
+    @property
+    def shape(self) -> TreeShape:
+        """The static tree it fills (for dynamic ones: the largest)."""
+        ...
+
+    def with_shape(self, shape: TreeShape) -> Drafter:
+        """The same drafter filling another tree.
+
+        Raises HeadwayError when it can't (deeper than trained, wider than it has candidates).
+        """
+        ...
+
+    def start(self, rows: int, capacity: int) -> None:
+        """Forget every row and make room for `rows` sequences of at most `capacity` tokens."""
+        ...
+
+    def replace_rows(self, rows: Sequence[int]) -> None:
+        """These rows now hold new sequences: forget what was known of the old ones."""
+        ...
+
+    def draft(self, context: DraftContext) -> Draft:
+        """Propose a tree for every row."""
+        ...
