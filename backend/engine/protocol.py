@@ -1,0 +1,104 @@
+"""The small interface between whoever shows decoding and whoever owns the device.
+
+The dashboard and the command line speak only this; whether the engine lives in the same process or another one is not visible
+here. No torch, no Gradio: requests are pydantic (they come from forms), events are plain dictionaries (they go to browsers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+RuleName = Literal["greedy", "rejection", "typical"]
+
+
+class Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class DecodeRequest(BaseModel):
+    """Everything that determines one decode run. `tree=None` means the tree stored with the drafter."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    target: str = Field("smollm2-135m", description="built-in name, folder, GGUF file or hub id")
+    drafter: str = Field("builtin-medusa", description="builtin-medusa, ngram, none, draft:MODEL or a folder of heads")
+    messages: tuple[Message, ...] = ()
+    raw_prompt: str | None = Field(None, description="continue this text as it stands, without the chat template")
+    max_new_tokens: int = Field(128, ge=1, le=8192)
+    temperature: float = Field(0.0, ge=0.0, le=5.0)
+    top_k: int = Field(0, ge=0)
+    top_p: float = Field(1.0, gt=0.0, le=1.0)
+    min_p: float = Field(0.0, ge=0.0, lt=1.0)
+    repetition_penalty: float = Field(1.0, gt=0.0, le=10.0)
+    banned_tokens: tuple[int, ...] = ()
+    rule: RuleName = "greedy"
+    epsilon: float = Field(0.09, gt=0.0, lt=1.0)
+    delta: float = Field(0.3, gt=0.0, le=1.0)
+    tree: str | None = Field(None, description="chain-4, 3x2x1, medusa-63, JSON paths; empty: the drafter's own")
+    max_depth: int | None = Field(None, ge=0, description="cut the tree to this depth")
+    sampled: bool = Field(False, description="draw siblings without replacement instead of taking the top ones")
+    seed: int = 0
+    stop: tuple[str, ...] = ()
+    force: bool = Field(False, description="use heads of another version all the same")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened to a run; `seq` counts from 1 and never skips, so a page can resume after any of them.
+
+    kinds: queued {position}; loading {fraction, sentence}; started {conditions, tree, warnings}; prefill {PrefillTrace};
+    step {StepTrace}; result {DecodeResult, plain_tokens_per_s or None}; failed {error}; cancelled {}.
+    result, failed and cancelled are last.
+    """
+
+    seq: int
+    kind: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class EngineStatus:
+    """What the device is doing now, for a person: `holder` is a short sentence, None when idle."""
+
+    holder: str | None
+    running: str | None
+    queued: tuple[str, ...]
+    loaded_target: str | None
+    device: str
+
+
+class Engine(Protocol):
+    """Owns a device; runs decode requests one after another in the order they came."""
+
+    def submit(self, request: DecodeRequest) -> str:
+        """Queue a run; returns its id at once. Raises HeadwayError when the request cannot be right."""
+        ...
+
+    def events(self, run_id: str, after: int = 0, timeout_s: float | None = None) -> Iterator[Event]:
+        """All events with seq > after, the past ones at once, the coming ones as they happen; ends after the last one.
+
+        With a timeout the iterator also ends when nothing happened for that long. Any number of readers may follow one run.
+        Finished runs of earlier processes are replayed from the store. Raises HeadwayError for an unknown run.
+        """
+        ...
+
+    def cancel(self, run_id: str) -> None:
+        """Stop within one step; stopping a finished run does nothing."""
+        ...
+
+    def status(self) -> EngineStatus: ...
+
+    def drafters(self, target: str) -> list[dict[str, Any]]:
+        """What can draft for this target: [{spec, name, family, trees, note}] without loading weights."""
+        ...
+
+    def close(self) -> None:
+        """Cancel what runs, wait for the worker, release the device."""
+        ...
