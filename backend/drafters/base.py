@@ -60,6 +60,11 @@ class Drafter(Protocol):
     name: str
 
     @property
+    def sampled(self) -> bool:
+        """Whether siblings are drawn at random (without replacement) when the temperature is above 0; else they are the best ones."""
+        ...
+
+    @property
     def shape(self) -> TreeShape:
         """The static tree it fills (for dynamic ones: the largest)."""
         ...
@@ -69,6 +74,10 @@ class Drafter(Protocol):
 
         Raises HeadwayError when it can't (deeper than trained, wider than it has candidates).
         """
+        ...
+
+    def with_sampled(self, sampled: bool) -> Drafter:
+        """The same drafter with siblings drawn or chosen; one that has nothing to draw from returns itself."""
         ...
 
     def start(self, rows: int, capacity: int) -> None:

@@ -1,0 +1,29 @@
+"""Shape of a set of Medusa heads, as it stands in a checkpoint. Knows no weights."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class MedusaConfig(BaseModel):
+    """What has to be known to build the heads before their weights are read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    hidden_size: int = Field(ge=1, description="width of the target's hidden state")
+    vocab_size: int = Field(ge=1, description="the target's vocabulary")
+    num_heads: int = Field(4, ge=1, le=16, description="heads; head k guesses the token k + 2 places on")
+    num_blocks: int = Field(1, ge=1, le=8, description="residual blocks of each head")
+    shared_output: bool = Field(False, description="one output layer for all heads instead of one each")
+    draft_vocab_size: int | None = Field(
+        8192, ge=1, description="tokens the heads can draft, the most frequent ones; none: the whole vocabulary"
+    )
+
+    @property
+    def output_rows(self) -> int:
+        """Vd: tokens scored by a head."""
+        return self.vocab_size if self.draft_vocab_size is None else self.draft_vocab_size
+
+    @property
+    def output_layers(self) -> int:
+        return 1 if self.shared_output else self.num_heads

@@ -1,0 +1,1 @@
+"""Plain decoding seen as a drafter that proposes nothing."""

@@ -1,0 +1,105 @@
+"""Which drafters there are and how the word a person typed becomes one. A new family is a folder and one entry here.
+
+Knows how to read each family's folder and which version it was trained for; does not decode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import torch
+
+from backend.drafters.base import Drafter
+from backend.drafters.checkpoint import META, DrafterMeta, read_meta
+from backend.drafters.draft_model.drafter import load_draft_model
+from backend.drafters.medusa.checkpoint import load_heads
+from backend.drafters.medusa.drafter import MedusaDrafter
+from backend.drafters.medusa.model import HeadsForDrafting
+from backend.drafters.ngram.config import NgramConfig
+from backend.drafters.ngram.drafter import NgramDrafter
+from backend.drafters.plain.drafter import PlainDrafter
+from backend.errors import HeadwayError, MismatchError
+from backend.targets.identity import VersionIdentity, check_match
+from backend.targets.target import Target
+from backend.trees import TreeShape, chain
+
+BUILTIN_MEDUSA: Final = Path(__file__).parent / "builtin" / "medusa-smollm2-135m"  #: heads that come with Headway
+DRAFT_PREFIX: Final = "draft:"
+
+
+def _load_medusa(folder: Path, target: Target) -> Drafter:
+    meta, heads = load_heads(folder)
+    if (heads.config.hidden_size, heads.config.vocab_size) != (target.hidden_size, target.vocab_size):
+        raise MismatchError(
+            f"{meta.name} is made for hidden size {heads.config.hidden_size} and {heads.config.vocab_size} tokens, "
+            f"{target.name} has {target.hidden_size} and {target.vocab_size}; choose heads trained for this target."
+        )
+    stored = tuple(tuple(path) for path in meta.tree)
+    shape = TreeShape(stored) if stored else chain(heads.config.num_heads)
+    return MedusaDrafter(meta.name, HeadsForDrafting(heads.to(target.device, target.dtype)), shape)
+
+
+#: family -> how its folder is read
+FAMILIES: Final[Mapping[str, Callable[[Path, Target], Drafter]]] = {"medusa": _load_medusa}
+
+
+def load_drafter(
+    spec: str, target: Target, tree: TreeShape | None = None, force: bool = False, sampled: bool = False
+) -> tuple[Drafter, list[str]]:
+    """The drafter that `spec` names, ready for `target`.
+
+    Args:
+        spec: none, ngram, builtin-medusa, draft:FOLDER_OR_NAME, or a folder of trained heads.
+        tree: the tree to fill; None takes the drafter's own.
+        force: use heads of another version all the same (a warning names what differs).
+        sampled: draw siblings at random at a temperature above 0.
+
+    Returns (drafter, warnings). Raises HeadwayError, MismatchError for heads of another version.
+    """
+    spec = spec.strip()
+    drafter, warnings = _find(spec, target, force)
+    if tree is not None:
+        drafter = drafter.with_shape(tree)
+    return drafter.with_sampled(sampled), warnings
+
+
+def _find(spec: str, target: Target, force: bool) -> tuple[Drafter, list[str]]:
+    if spec == "none":
+        return PlainDrafter(), []
+    if spec == "ngram":
+        return NgramDrafter(NgramConfig()), []
+    if spec.startswith(DRAFT_PREFIX):
+        return load_draft_model(spec.removeprefix(DRAFT_PREFIX), target, force)
+    if spec == "builtin-medusa":
+        if not (BUILTIN_MEDUSA / META).is_file():
+            raise HeadwayError("The built-in heads are missing from this installation; fetch the repository again or train heads.")
+        return _from_folder(BUILTIN_MEDUSA, target, force)
+    if not Path(spec).is_dir():
+        raise HeadwayError(
+            f"Unknown drafter {spec!r}: use none, ngram, builtin-medusa, draft:MODEL, or the folder of trained heads."
+        )
+    return _from_folder(Path(spec), target, force)
+
+
+def _from_folder(folder: Path, target: Target, force: bool) -> tuple[Drafter, list[str]]:
+    meta = read_meta(folder)
+    if meta.family not in FAMILIES:
+        raise HeadwayError(f"{folder} holds a drafter of the family {meta.family!r}; known are {', '.join(sorted(FAMILIES))}.")
+    warnings = check_version(meta, target, force)
+    return FAMILIES[meta.family](folder, target), warnings
+
+
+def check_version(meta: DrafterMeta, target: Target, force: bool) -> list[str]:
+    """Refuse heads of another version of the target; with `force` the refusal becomes a warning."""
+    try:
+        trained_for = VersionIdentity.from_json(meta.version)
+    except (KeyError, TypeError, ValueError):
+        raise HeadwayError(f"{meta.name} does not say which target it was trained for; train or copy it again.") from None
+    try:
+        return check_match(trained_for, target.identity)
+    except MismatchError as error:
+        if not force:
+            raise
+        return [f"Forced: {error}"]
