@@ -1,0 +1,161 @@
+"""Connections to the database: SQLite by default, any SQLAlchemy URL by option.
+
+Knows no tables. SQLite runs with a write-ahead log (readers never wait for the writer), `synchronous=NORMAL` (a killed
+process loses nothing that was committed, a power cut at most the last transactions, never the file), foreign keys on,
+and a busy timeout.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
+from sqlalchemy.pool import NullPool, StaticPool
+
+from storage.errors import StoreError, from_file_system, one_sentence
+
+BUSY_TIMEOUT_S = 30.0
+_WRITE = "headway_write"
+
+
+def resolve_url(url_or_path: str | Path) -> URL:
+    """A SQLAlchemy URL from a URL or from the path of an SQLite file; `:memory:` is a database of this store alone."""
+    text = str(url_or_path)
+    if not text.strip():
+        raise StoreError("The address of the database is empty; give a file path or a URL such as postgresql://….")
+    if text == ":memory:":
+        return URL.create("sqlite")
+    if isinstance(url_or_path, Path) or "://" not in text:
+        return URL.create("sqlite", database=str(Path(text).expanduser().absolute()))
+    try:
+        url = make_url(text)
+    except (exc.ArgumentError, ValueError) as error:
+        raise StoreError(
+            "The address of the database is not a URL; write it as dialect://user:password@host/name."
+        ) from error
+    if url.get_backend_name() == "sqlite" and (url.query or (url.database or "").startswith("file:")):
+        raise StoreError("SQLite URLs with options are not supported; give the plain path of the database file.")
+    if url.get_backend_name() == "sqlite" and url.database in ("", ":memory:"):
+        return URL.create("sqlite")
+    return url
+
+
+def sqlite_file(url: URL) -> Path | None:
+    """The file behind a URL; None for SQLite in memory and for servers."""
+    if url.get_backend_name() != "sqlite" or not url.database:
+        return None
+    return Path(url.database)
+
+
+def location(url: URL) -> str:
+    """How messages name the database: its path or its URL without the password."""
+    path = sqlite_file(url)
+    return str(path) if path else url.render_as_string(hide_password=True)
+
+
+def check_folder(path: Path) -> None:
+    """Make the folder of a database file, and make sure that files can be written there; StoreError if not."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise StoreError(f"{path} is a folder; give the path of a file in it.")
+        # SQLite keeps its log beside the file, so the folder itself must be writable.
+        with tempfile.TemporaryFile(dir=path.parent) as probe:
+            probe.write(b"0")
+            probe.flush()
+        if path.exists():
+            with path.open("r+b"):
+                pass
+    except OSError as error:
+        named = str(path) if path.is_file() else f"The folder {path.parent}"
+        raise from_file_system(error, named) from error
+
+
+def make_engine(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S, for_migration: bool = False) -> Engine:
+    """An engine whose connections are set up as the module says.
+
+    `for_migration`: no pool, and foreign keys off, because rebuilding a table in SQLite drops it, which would cascade.
+    """
+    if url.get_backend_name() == "sqlite":
+        return _make_sqlite_engine(url, busy_timeout_s, for_migration)
+    try:
+        if for_migration:
+            return create_engine(url, poolclass=NullPool)
+        return create_engine(url, pool_pre_ping=True, pool_size=5, max_overflow=20)
+    except (ImportError, exc.NoSuchModuleError) as error:
+        raise StoreError(
+            f"The driver for {location(url)} is not installed ({error}); install it, for PostgreSQL with: "
+            "pip install 'psycopg[binary]'."
+        ) from error
+    except exc.ArgumentError as error:
+        raise StoreError(f"The address {location(url)} cannot be used ({error}); check it.") from error
+
+
+def _make_sqlite_engine(url: URL, busy_timeout_s: float, for_migration: bool) -> Engine:
+    arguments: dict[str, Any] = {"timeout": busy_timeout_s, "isolation_level": None}
+    in_memory = sqlite_file(url) is None
+    if in_memory:
+        engine = create_engine(url, poolclass=StaticPool, connect_args=arguments | {"check_same_thread": False})
+    elif for_migration:
+        engine = create_engine(url, poolclass=NullPool, connect_args=arguments)
+    else:
+        engine = create_engine(url, pool_size=5, max_overflow=20, connect_args=arguments)
+
+    def set_up(connection: Any, _record: Any) -> None:
+        if not in_memory:
+            # Before the first page is written: lets pruned traces give their space back to the disk.
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+            _set_write_ahead_log(connection, busy_timeout_s)
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(f"PRAGMA foreign_keys={'OFF' if for_migration else 'ON'}")
+
+    event.listen(engine, "connect", set_up)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _set_write_ahead_log(connection: Any, busy_timeout_s: float) -> None:
+    """Switch the file to its log; the switch itself does not heed the busy timeout, so it is tried again here."""
+    deadline = time.monotonic() + busy_timeout_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A transaction that reads first and writes later could be refused in the middle, without waiting, when another
+    # process wrote in between. Taking the write lock at the start makes it wait its turn instead.
+    writes = connection.get_execution_options().get(_WRITE, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def for_writing(engine: Engine) -> Engine:
+    """The same engine and pool, with transactions that take the write lock at their start."""
+    return engine.execution_options(**{_WRITE: True})
+
+
+def check_health(engine: Engine) -> None:
+    """Connect once; StoreError if the database is damaged, foreign, locked or out of reach.
+
+    An SQLite file of up to 64 MiB is checked page by page; damage in larger ones is noticed when a page is read.
+    """
+    where = location(engine.url)
+    path = sqlite_file(engine.url)
+    with one_sentence(where), engine.connect() as connection:
+        if path is None or path.stat().st_size > 64 * 2**20:
+            return
+        answer = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+        if answer != "ok":
+            raise StoreError(
+                f"The database {where} is damaged ({str(answer).splitlines()[-1]}); move it away and put back a copy "
+                f"(files named {where}.backup-…) or start with a new one."
+            )

@@ -1,0 +1,125 @@
+"""The tables of the store. Nothing outside `storage` sees these classes; callers get `records`.
+
+Knows how things are kept, not what they mean to a model. Every change here needs a migration (a test compares the two).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, MetaData, String
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from storage.columns import ExactText, JsonText, UtcDateTime
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    "pk": "pk_%(table_name)s",
+}
+ID = String(32)
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(naming_convention=NAMING)
+
+
+class Version(Base):
+    """One frozen target. The id hashes the five identity columns, so it is unique although two may be NULL."""
+
+    __tablename__ = "versions"
+
+    id: Mapped[str] = mapped_column(ID, primary_key=True)
+    label: Mapped[str] = mapped_column(ExactText)
+    weights_id: Mapped[str] = mapped_column(String(128), index=True)
+    adapter_id: Mapped[str | None] = mapped_column(String(128))
+    quantisation: Mapped[str | None] = mapped_column(String(128))
+    tokenizer_id: Mapped[str] = mapped_column(String(128))
+    template_id: Mapped[str] = mapped_column(String(128))
+    source: Mapped[str] = mapped_column(ExactText)
+    model_type: Mapped[str] = mapped_column(String(64))
+    num_parameters: Mapped[int] = mapped_column(BigInteger)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    notes: Mapped[str] = mapped_column(ExactText)
+    details: Mapped[dict[str, Any]] = mapped_column(JsonText)
+
+
+class Drafter(Base):
+    """What proposes tokens for one version. The id is a hash of (weights_hash, version_id)."""
+
+    __tablename__ = "drafters"
+
+    id: Mapped[str] = mapped_column(ID, primary_key=True)
+    family: Mapped[str] = mapped_column(String(64))
+    name: Mapped[str] = mapped_column(ExactText)
+    path: Mapped[str] = mapped_column(ExactText)
+    weights_hash: Mapped[str] = mapped_column(String(128))
+    version_id: Mapped[str] = mapped_column(ForeignKey("versions.id"), index=True)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    config: Mapped[dict[str, Any]] = mapped_column(JsonText)
+    lineage: Mapped[dict[str, Any]] = mapped_column(JsonText)
+
+
+class DecodeRun(Base):
+    """One prompt decoded once. Counts and times are NULL until the run ends.
+
+    Wide columns stand last: SQLite reads a row from its start, so sorting ten thousand runs by a count
+    does not touch the pages that hold their texts.
+    """
+
+    __tablename__ = "decode_runs"
+    __table_args__ = (
+        Index(None, "status", "id"),
+        Index(None, "drafter_name", "id"),
+        Index(None, "version_id", "id"),
+    )
+
+    id: Mapped[str] = mapped_column(ID, primary_key=True)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    status: Mapped[str] = mapped_column(String(16))
+    owner: Mapped[str] = mapped_column(ExactText)
+    version_id: Mapped[str | None] = mapped_column(ForeignKey("versions.id", ondelete="SET NULL"))
+    drafter_id: Mapped[str | None] = mapped_column(ForeignKey("drafters.id", ondelete="SET NULL"), index=True)
+    drafter_name: Mapped[str] = mapped_column(ExactText)
+    finish_reason: Mapped[str | None] = mapped_column(String(64))
+    contended: Mapped[bool]
+    traces_pruned: Mapped[bool]
+    prompt_tokens: Mapped[int | None]
+    num_tokens: Mapped[int | None]
+    num_steps: Mapped[int | None]
+    num_drafted: Mapped[int | None]
+    num_accepted: Mapped[int | None]
+    num_cut: Mapped[int | None]
+    prefill_ms: Mapped[float | None]
+    draft_ms: Mapped[float | None]
+    verify_ms: Mapped[float | None]
+    commit_ms: Mapped[float | None]
+    overhead_ms: Mapped[float | None]
+    wall_ms: Mapped[float | None]
+    accepted_per_depth: Mapped[list[int] | None] = mapped_column(JsonText)
+    drafted_per_depth: Mapped[list[int] | None] = mapped_column(JsonText)
+    tags: Mapped[list[str]] = mapped_column(JsonText)
+    settings: Mapped[dict[str, Any]] = mapped_column(JsonText)
+    error: Mapped[str | None] = mapped_column(ExactText)
+    notes: Mapped[str] = mapped_column(ExactText)
+    prompt: Mapped[str] = mapped_column(ExactText)
+    text: Mapped[str | None] = mapped_column(ExactText)
+    tokens: Mapped[list[int] | None] = mapped_column(JsonText)
+    messages: Mapped[list[dict[str, Any]] | None] = mapped_column(JsonText)
+
+
+class TraceChunk(Base):
+    """Up to 64 steps of a run in one blob (see `traces`). num_bytes stands before the blob, so sums never read it."""
+
+    __tablename__ = "trace_chunks"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("decode_runs.id", ondelete="CASCADE"), primary_key=True)
+    first_step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    num_steps: Mapped[int]
+    num_bytes: Mapped[int]
+    blob: Mapped[bytes] = mapped_column(LargeBinary)
