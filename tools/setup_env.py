@@ -128,19 +128,18 @@ def pip(*arguments: str) -> None:
     with LOG.open("a", encoding="utf-8") as log:
         log.write(redact(f"$ pip {' '.join(command[3:])}\n"))
         log.flush()
-        out = None if sys.stderr.isatty() else subprocess.DEVNULL
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True, errors="replace")
-        assert process.stderr is not None
-        errors = redact(process.stderr.read())
+        # Never to stdout: that belongs to the program started afterwards, which may print JSON.
+        out = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, errors="replace")
+        errors = redact(done.stderr)
         log.write(errors)
-        status = process.wait()
-    if status == 0:
+    if done.returncode == 0:
         return
     for pattern, sentence in PIP_FAILURES.items():
         if re.search(pattern, errors):
             kind = NoBuild if pattern == NO_BUILD else SetupError
             raise kind(f"{sentence} Details are in {LOG.name}.")
-    raise SetupError(f"pip stopped with exit code {status}: see {LOG.name}.")
+    raise SetupError(f"pip stopped with exit code {done.returncode}: see {LOG.name}.")
 
 
 def make_venv() -> None:
