@@ -1,6 +1,7 @@
 """What verification decides: the values that every acceptance rule takes and gives.
 
-`Acceptance` is what a rule returns, `DraftDistribution` what a rule needs to know of sampled drafts. Neither knows a model.
+`Acceptance` is what a rule returns, `DraftDistribution` what a rule needs to know of sampled drafts. Neither knows a
+model.
 """
 
 from __future__ import annotations
@@ -30,14 +31,18 @@ class DraftDistribution:
         probs: float [B, K, Vd], distributions the children were drawn from (after the draft's own temperature).
         of_column: int64 [M], which of the K distributions the children of a column came from.
         vocabulary: int64 [Vd], target token of each draft token, or None when the two vocabularies are the same.
+        max_children: the most children that a node of depth 0, 1, ... has (ints known without asking the device); None:
+            unknown, and a rule tries as many siblings as the tree is wide, which is right but slow.
 
-    Children that were *chosen* (top-k, n-gram, greedy chains) have no distribution: their q is one-hot, and None is passed.
-    Exactness demands that whether a sampled node stays in the tree depends only on what was known before it was drawn.
+    The children of a node stand in the tree in the order in which they were drawn, none left out. Children that were
+    *chosen* (top-k, n-gram, greedy chains) have no distribution: their q is one-hot, and None is passed. Exactness
+    demands that whether a sampled node stays in the tree depends only on what was known before it was drawn.
     """
 
     probs: Tensor
     of_column: Tensor
     vocabulary: Tensor | None = None
+    max_children: tuple[int, ...] | None = None
 
     def rows(self, columns: Tensor, target_vocab: int) -> Tensor:
         """q over the target's vocabulary for column [B] of every row: float [B, V]."""
@@ -60,8 +65,9 @@ class Acceptance:
         num_accepted: int64 [B], drafted tokens committed, 0..D.
         next_token: int64 [B], the target's own token after the last accepted node (bonus or correction); the next root.
         verdict: uint8 [B, M], values of `Verdict`.
-        score: float [B, M], the number the rule compared for each node (its meaning is the rule's `score_name`); NaN where none was.
-        threshold: float [B, M], what the score was compared with; NaN where nothing was.
+        score: float [B, M], the number the rule looked at for each node (`Rule.compared` says what it is); NaN where
+            none was.
+        threshold: float [B, M], what the score was held against; NaN where nothing was.
     """
 
     last_node: Tensor
