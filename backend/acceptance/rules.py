@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from backend.acceptance.greedy import verify_greedy
 from backend.acceptance.processors import SamplingSettings
 from backend.acceptance.rejection import siblings_per_depth, verify_chosen, verify_sampled
 from backend.acceptance.result import Acceptance, DraftDistribution
-from backend.acceptance.sampling import uniforms
+from backend.acceptance.sampling import Chance, uniforms
 from backend.acceptance.typical import verify_typical
 from backend.acceptance.walk import TargetRows
 from backend.errors import HeadwayError
@@ -81,7 +80,7 @@ def verify(
     logits: Tensor,
     settings: SamplingSettings,
     *,
-    generator: torch.Generator | None = None,
+    generator: Chance = None,
     distribution: DraftDistribution | None = None,
     seen: Tensor | None = None,
 ) -> Acceptance:
@@ -92,7 +91,7 @@ def verify(
         tree: the draft, M columns.
         logits: float [B, M, V], the target's raw logits; row i predicts the token after column i.
         settings: temperature and the other changes to the logits; applied per node.
-        generator: the source of randomness, on any device; nothing is drawn at T = 0.
+        generator: the source of randomness, one for all rows or one a row, on any device; nothing is drawn at T = 0.
         distribution: what the children were sampled from; None when they were chosen. Only rejection reads it.
         seen: bool [B, V], tokens of the committed context, the root included; for a repetition penalty only.
 

@@ -6,12 +6,21 @@ twin.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
+Chance = torch.Generator | Sequence[torch.Generator] | None
+"""Where random numbers come from: one generator for all rows, one for each row (then a row's numbers do not depend on
+which rows stand beside it), or torch's global one."""
 
-def uniforms(shape: tuple[int, ...], generator: torch.Generator | None, device: torch.device) -> Tensor:
-    """float64 [*shape] in [0, 1) on `device`, from the generator's own device (None: torch's global generator)."""
+
+def uniforms(shape: tuple[int, ...], generator: Chance, device: torch.device) -> Tensor:
+    """float64 [*shape] in [0, 1) on `device`, drawn on the generators' own device; shape[0] counts the rows."""
+    if isinstance(generator, Sequence):
+        rows = [torch.rand(shape[1:], dtype=torch.float64, generator=one, device=one.device) for one in generator]
+        return torch.stack(rows).to(device, non_blocking=True)
     source = device if generator is None else generator.device
     return torch.rand(shape, dtype=torch.float64, generator=generator, device=source).to(device, non_blocking=True)
 

@@ -74,12 +74,10 @@ class Target:
     # -- running the model ----------------------------------------------------------------------------------------------
 
     def new_cache(self, rows: int, capacity: int) -> KVCache:
-        """Room for `rows` sequences; raises HeadwayError when the capacity exceeds what the model's positions allow."""
-        if capacity > self.max_context:
-            raise HeadwayError(
-                f"{capacity} tokens are more than {self.name} can read ({self.max_context}); "
-                "shorten the prompt or lower the number of new tokens."
-            )
+        """Room for `rows` sequences of at most `capacity` entries each, the columns of a tree in verification included.
+
+        Positions are the caller's care: no token may stand at `max_context` or past it.
+        """
         return KVCache(self.num_layers, rows, capacity, self.device)
 
     @torch.inference_mode()
