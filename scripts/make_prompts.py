@@ -1,9 +1,9 @@
 """Write the project's own prompt set: prompts/train.jsonl, prompts/heldout.jsonl and prompts/demo.jsonl.
 
 Rows are `{"question_id", "category", "turns"}`. Everything is made of the material in `prompt_content`; the same seed
-writes the same bytes. The held-out file is made from contents (questions, functions, story frames, passages) that the training
-file never uses.
-Knows no model and reads no data set; `backend/data/overlap.py` compares the result with evaluation sets.
+writes the same bytes. The held-out file is made from contents (questions, functions, story frames, passages) that the
+training file never uses. Knows no model and reads no data set; `backend/data/overlap.py` compares the result with
+evaluation sets.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ COMPLETIONS = ["Complete the code I provided.\n\n{}"] * 5 + ["Complete the code 
     "```python\n{}```\nPlease finish the code.",
 ]
 IMPERATIVES = {
-    "count", "compute", "remove", "convert", "sort", "find", "merge", "add", "list", "build", "replace", "format", "split",
+    "count", "compute", "remove", "convert", "sort", "find", "merge", "add", "list", "build", "replace", "format",
+    "split",
 }
 ROLE_WORDINGS = [
     "You are {}. Stay in this role. {}", "Act as {} and answer me. {}", "Let us play a game: you are {}. {}",

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Short factual questions in the manner of people typing into a search box. Knows no answers."""
 
 QUESTIONS = """
