@@ -1,7 +1,7 @@
 """What every drafter is: something that proposes a tree of tokens after a root.
 
-The loop (decoding/loop.py) hands a drafter what it may look at and takes a `Draft` back; it neither knows nor cares how the
-tokens were found. A drafter keeps state per row only between `start` and the last `draft`; rows come and go.
+The loop (decoding/loop.py) hands a drafter what it may look at and takes a `Draft` back; it neither knows nor cares how
+the tokens were found. A drafter keeps state per row only between `start` and the last `draft`; rows come and go.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class DraftContext:
         temperature: what the target samples with (0 = greedy).
         generator: source of all randomness of this decode.
         max_depth: how deep a tree makes sense at most (rows about to end need no deeper one).
+        host_lengths: `lengths` as the host already knows them, for drafters that keep a cache; None makes them ask the
+            device.
     """
 
     tokens: Tensor
@@ -37,6 +39,7 @@ class DraftContext:
     temperature: float
     generator: torch.Generator
     max_depth: int
+    host_lengths: Sequence[int] | None = None
 
     @property
     def roots(self) -> Tensor:
@@ -61,7 +64,7 @@ class Drafter(Protocol):
 
     @property
     def sampled(self) -> bool:
-        """Whether siblings are drawn at random (without replacement) when the temperature is above 0; else they are the best ones."""
+        """Whether siblings are drawn at random, without replacement, when the temperature is above 0."""
         ...
 
     @property

@@ -1,7 +1,9 @@
-"""Folders that hold a trained drafter: `headway.json` (what it is) and `model.safetensors` (its weights), for every family.
+"""Folders that hold a trained drafter: `headway.json` (what it is) and `model.safetensors` (its weights), for every
+family.
 
-A folder is written under a temporary name and renamed, so a half-written one is never visible. Reading trusts nothing: a damaged
-or foreign folder is refused with one sentence. Knows no family; each one's checkpoint.py says which tensors it expects.
+A folder is written under a temporary name and renamed, so a half-written one is never visible. Reading trusts nothing:
+a damaged or foreign folder is refused with one sentence. Knows no family; each one's checkpoint.py says which tensors
+it expects.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ WEIGHTS: Final = "model.safetensors"
 class DrafterMeta(BaseModel):
     """The content of `headway.json`.
 
-    `config` is the family's own; `version` is the identity of the target it was trained for; `tree` is the static tree to use
-    when none is named, as Medusa paths; `numbers` is what it reached, with conditions; `lineage` is where it came from.
+    `config` is the family's own; `version` is the identity of the target it was trained for; `tree` is the static tree
+    to use when none is named, as Medusa paths; `numbers` is what it reached, with conditions; `lineage` is where it
+    came from.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,10 +53,13 @@ class DrafterMeta(BaseModel):
 def write_folder(folder: Path, meta: DrafterMeta, tensors: Mapping[str, Tensor]) -> None:
     """Write a drafter so that the folder is either complete or as it was before.
 
-    An older drafter of the same name is replaced; any other folder or file in the way is left alone. Raises HeadwayError.
+    An older drafter of the same name is replaced; any other folder or file in the way is left alone. Raises
+    HeadwayError.
     """
     if folder.exists() and not (folder / META).is_file():
-        raise HeadwayError(f"{folder} exists and is no drafter folder; choose another name so that nothing is overwritten.")
+        raise HeadwayError(
+            f"{folder} exists and is no drafter folder; choose another name so that nothing is overwritten."
+        )
     partial = folder.parent / f".{folder.name}.{uuid.uuid4().hex[:8]}.partial"
     try:
         partial.mkdir(parents=True)
@@ -70,7 +76,9 @@ def write_folder(folder: Path, meta: DrafterMeta, tensors: Mapping[str, Tensor])
 
 
 def read_folder(folder: Path) -> tuple[DrafterMeta, dict[str, Tensor]]:
-    """Read a drafter's folder, weights on the CPU. Raises HeadwayError when a file is missing, damaged or of another program."""
+    """Read a drafter's folder, weights on the CPU. Raises HeadwayError when a file is missing, damaged or of another
+    program.
+    """
     meta = read_meta(folder)
     path = folder / WEIGHTS
     if not path.is_file():
@@ -89,16 +97,22 @@ def read_meta(folder: Path) -> DrafterMeta:
     try:
         return DrafterMeta.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise HeadwayError(f"{folder} holds no {META}, so it is no drafter folder; name one, or use none or ngram.") from None
+        raise HeadwayError(
+            f"{folder} holds no {META}, so it is no drafter folder; name one, or use none or ngram."
+        ) from None
     except (ValidationError, UnicodeDecodeError) as error:
         detail = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "not text"
-        raise HeadwayError(f"{path} is damaged or of another version of Headway ({detail}); copy the folder again.") from None
+        raise HeadwayError(
+            f"{path} is damaged or of another version of Headway ({detail}); copy the folder again."
+        ) from None
     except OSError as error:
         raise HeadwayError(f"{path} can't be read: {_reason(error)}.") from error
 
 
 def check_tensors(folder: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, torch.Size]) -> None:
-    """Compare key by key with the shapes a family expects; raise HeadwayError for what is missing, unknown, misshapen, not finite."""
+    """Compare key by key with the shapes a family expects; raise HeadwayError for what is missing, unknown, misshapen,
+    not finite.
+    """
     missing, unknown = sorted(expected.keys() - tensors.keys()), sorted(tensors.keys() - expected.keys())
     problem = None
     if missing:

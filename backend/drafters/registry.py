@@ -9,11 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-import torch
-
 from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import META, DrafterMeta, read_meta
-from backend.drafters.draft_model.drafter import load_draft_model
+from backend.drafters.draft_model.drafter import OpenTarget, load_draft_model
 from backend.drafters.medusa.checkpoint import load_heads
 from backend.drafters.medusa.drafter import MedusaDrafter
 from backend.drafters.medusa.model import HeadsForDrafting
@@ -46,7 +44,12 @@ FAMILIES: Final[Mapping[str, Callable[[Path, Target], Drafter]]] = {"medusa": _l
 
 
 def load_drafter(
-    spec: str, target: Target, tree: TreeShape | None = None, force: bool = False, sampled: bool = False
+    spec: str,
+    target: Target,
+    tree: TreeShape | None = None,
+    force: bool = False,
+    sampled: bool = False,
+    open_target: OpenTarget | None = None,
 ) -> tuple[Drafter, list[str]]:
     """The drafter that `spec` names, ready for `target`.
 
@@ -55,26 +58,31 @@ def load_drafter(
         tree: the tree to fill; None takes the drafter's own.
         force: use heads of another version all the same (a warning names what differs).
         sampled: draw siblings at random at a temperature above 0.
+        open_target: how a draft model is loaded; needed for draft:... only.
 
     Returns (drafter, warnings). Raises HeadwayError, MismatchError for heads of another version.
     """
     spec = spec.strip()
-    drafter, warnings = _find(spec, target, force)
+    drafter, warnings = _find(spec, target, force, open_target)
     if tree is not None:
         drafter = drafter.with_shape(tree)
     return drafter.with_sampled(sampled), warnings
 
 
-def _find(spec: str, target: Target, force: bool) -> tuple[Drafter, list[str]]:
+def _find(spec: str, target: Target, force: bool, open_target: OpenTarget | None) -> tuple[Drafter, list[str]]:
     if spec == "none":
         return PlainDrafter(), []
     if spec == "ngram":
         return NgramDrafter(NgramConfig()), []
     if spec.startswith(DRAFT_PREFIX):
-        return load_draft_model(spec.removeprefix(DRAFT_PREFIX), target, force)
+        if open_target is None:
+            raise ValueError("open_target is needed to load a draft model")
+        return load_draft_model(spec.removeprefix(DRAFT_PREFIX), target, open_target, force)
     if spec == "builtin-medusa":
         if not (BUILTIN_MEDUSA / META).is_file():
-            raise HeadwayError("The built-in heads are missing from this installation; fetch the repository again or train heads.")
+            raise HeadwayError(
+                "The built-in heads are missing from this installation; fetch the repository again or train heads."
+            )
         return _from_folder(BUILTIN_MEDUSA, target, force)
     if not Path(spec).is_dir():
         raise HeadwayError(
@@ -86,7 +94,9 @@ def _find(spec: str, target: Target, force: bool) -> tuple[Drafter, list[str]]:
 def _from_folder(folder: Path, target: Target, force: bool) -> tuple[Drafter, list[str]]:
     meta = read_meta(folder)
     if meta.family not in FAMILIES:
-        raise HeadwayError(f"{folder} holds a drafter of the family {meta.family!r}; known are {', '.join(sorted(FAMILIES))}.")
+        raise HeadwayError(
+            f"{folder} holds a drafter of the family {meta.family!r}; known are {', '.join(sorted(FAMILIES))}."
+        )
     warnings = check_version(meta, target, force)
     return FAMILIES[meta.family](folder, target), warnings
 
@@ -96,7 +106,9 @@ def check_version(meta: DrafterMeta, target: Target, force: bool) -> list[str]:
     try:
         trained_for = VersionIdentity.from_json(meta.version)
     except (KeyError, TypeError, ValueError):
-        raise HeadwayError(f"{meta.name} does not say which target it was trained for; train or copy it again.") from None
+        raise HeadwayError(
+            f"{meta.name} does not say which target it was trained for; train or copy it again."
+        ) from None
     try:
         return check_match(trained_for, target.identity)
     except MismatchError as error:

@@ -13,8 +13,9 @@ def draw_without_replacement(probs: Tensor, count: int, generator: torch.Generat
         probs: float [..., Vd], each sums to 1.
         count: draws, at most Vd.
 
-    Returns int64 [..., count]. Exponential clocks: with E_i ~ Exp(1), the tokens sorted by E_i / p_i come in the same order as
-    successive draws without replacement (the Gumbel-top-k trick of arXiv 1903.06059 without the logarithm); one pass, no loop.
+    Returns int64 [..., count]. Exponential clocks: with E_i ~ Exp(1), the tokens sorted by E_i / p_i come in the same
+    order as successive draws without replacement (the Gumbel-top-k trick of arXiv 1903.06059 without the logarithm);
+    one pass, no loop.
     """
     clocks = torch.empty_like(probs).exponential_(generator=generator)
     tiny = torch.finfo(probs.dtype).tiny

@@ -19,7 +19,9 @@ def save_heads(folder: Path, heads: MedusaHeads, meta: DrafterMeta, dtype: torch
     tensors = {name: _to(tensor, dtype) for name, tensor in heads.state_dict().items()}
     overflowed = [name for name, tensor in tensors.items() if not bool(torch.isfinite(tensor).all())]
     if overflowed:
-        raise HeadwayError(f"The heads' {overflowed[0]} holds numbers that {dtype} can't; train again or store float32.")
+        raise HeadwayError(
+            f"The heads' {overflowed[0]} holds numbers that {dtype} can't; train again or store float32."
+        )
     write_folder(folder, meta.model_copy(update={"family": "medusa", "config": heads.config.model_dump()}), tensors)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -27,3 +29,15 @@ class MedusaConfig(BaseModel):
     @property
     def output_layers(self) -> int:
         return 1 if self.shared_output else self.num_heads
+
+
+class MedusaTrainConfig(BaseModel):
+    """What of Medusa's training is not the loop's."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    decay: float = Field(0.8, gt=0, le=1, description="head k's loss counts decay^k")
+    compute: Literal["float32", "bfloat16"] = Field(
+        "float32",
+        description="dtype of the products with the output layer; bfloat16 is faster where the hardware has it",
+    )

@@ -1,7 +1,7 @@
 """Drafting with Medusa heads: every head names its best tokens, and a static tree says which of them hang under which.
 
-All heads look at the same hidden state, the one that predicted the root, so the candidates of a depth are the same under every
-parent. Knows nothing of losses or of acceptance.
+All heads look at the same hidden state, the one that predicted the root, so the candidates of a depth are the same
+under every parent. Knows nothing of losses or of acceptance.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from backend.trees import DraftTree, TreeShape
 
 @dataclass(frozen=True)
 class _Plan:
-    """How a static tree is filled: for every column the place of its token among [root, candidates of depth 1, of depth 2, ...]."""
+    """How a static tree is filled: for every column the place of its token among [root, candidates of depth 1, of depth
+    2, ...].
+    """
 
     shape: TreeShape
     width: int  #: candidates taken from every head
@@ -32,10 +34,12 @@ class _Plan:
 
 
 def plan_for(shape: TreeShape, sampled: bool, device: torch.device) -> _Plan:
-    """Lay out `shape`. With sampled siblings the i-th child of any node takes the i-th draw, whatever rank the path names.
+    """Lay out `shape`. With sampled siblings the i-th child of any node takes the i-th draw, whatever rank the path
+    names.
 
-    A path names ranks that may leave gaps ([0] and [2] without [1]). For chosen candidates a gap is a choice like any other; among
-    draws it would be an error, because the second draw, thrown away, has already shaped the third one's distribution.
+    A path names ranks that may leave gaps ([0] and [2] without [1]). For chosen candidates a gap is a choice like any
+    other; among draws it would be an error, because the second draw, thrown away, has already shaped the third one's
+    distribution.
     """
     ranks, seen = list(shape.ranks), [0] * len(shape.ranks)
     if sampled:
@@ -61,7 +65,9 @@ class MedusaDrafter:
                 f"choose a tree of depth {config.num_heads} or less."
             )
         if max(shape.widths, default=0) > config.output_rows:
-            raise HeadwayError(f"The tree is wider than the {config.output_rows} tokens {name} can draft; make it narrower.")
+            raise HeadwayError(
+                f"The tree is wider than the {config.output_rows} tokens {name} can draft; make it narrower."
+            )
         self.name, self.heads, self.shape, self.sampled = name, heads, shape, sampled
         self._plans: dict[tuple[int, bool], _Plan] = {}
 
@@ -81,9 +87,10 @@ class MedusaDrafter:
     def draft(self, context: DraftContext) -> Draft:
         """One tree a row. Sampled siblings stay exact although all parents of a depth share them.
 
-        Verification follows one path, so of each depth it looks at the children of one node only. The draws of a depth depend on
-        nothing but the root's state, neither on the draws of other depths nor on which node was reached; given the node
-        reached, its children are therefore fresh draws without replacement from that depth's distribution, as the rule demands.
+        Verification follows one path, so of each depth it looks at the children of one node only. The draws of a depth
+        depend on nothing but the root's state, neither on the draws of other depths nor on which node was reached;
+        given the node reached, its children are therefore fresh draws without replacement from that depth's
+        distribution, as the rule demands.
         """
         depth = min(self.shape.max_depth, context.max_depth)
         if depth < 1:

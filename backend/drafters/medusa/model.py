@@ -1,7 +1,8 @@
 """The Medusa heads themselves: x <- x + SiLU(W x + b) once or more, then scores over the draft vocabulary.
 
 All heads sit in stacked weights, so that training computes them in one batched product; `HeadsForDrafting` is the same
-arithmetic laid out for a few rows at a time. Knows neither trees nor losses. Formula: Medusa (arXiv 2401.10774), section 2.1.1.
+arithmetic laid out for a few rows at a time. Knows neither trees nor losses. Formula: Medusa (arXiv 2401.10774),
+section 2.1.1.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from backend.targets.packed_linear import pack_linear
 class MedusaHeads(nn.Module):
     """K heads with L blocks each.
 
-    Weights: block_weight [K, L, H, H], block_bias [K, L, H], output [K or 1, Vd, H]; token_map int64 [Vd] gives the target token
-    of each draft token (all of them in order when the vocabulary is not reduced).
+    Weights: block_weight [K, L, H, H], block_bias [K, L, H], output [K or 1, Vd, H]; token_map int64 [Vd] gives the
+    target token of each draft token (all of them in order when the vocabulary is not reduced).
     """
 
     token_map: Tensor
@@ -65,8 +66,8 @@ class MedusaHeads(nn.Module):
 class HeadsForDrafting(nn.Module):
     """The first `depth` of trained heads, laid out for a few rows at a time on the device where the target is.
 
-    On a CPU in float32 each matrix is packed for oneDNN, which is far faster for few rows than a batched product; elsewhere the
-    heads stay batched, so that depth does not multiply the kernels launched.
+    On a CPU in float32 each matrix is packed for oneDNN, which is far faster for few rows than a batched product;
+    elsewhere the heads stay batched, so that depth does not multiply the kernels launched.
     """
 
     def __init__(self, heads: MedusaHeads) -> None:

@@ -1,8 +1,9 @@
 """N-gram (prompt) lookup: find the last n committed tokens earlier in the text and propose what followed them.
 
-No weights and no state: everything comes from the committed tokens, vectorised over rows and positions without asking the device
-anything. The longest n wins, then the latest occurrence. A match p tokens back says that the text repeats with period p, so a
-proposal that reaches the end of the text goes on periodically. Knows no model; its children are *chosen*, not sampled.
+No weights and no state: everything comes from the committed tokens, vectorised over rows and positions without asking
+the device anything. The longest n wins, then the latest occurrence. A match p tokens back says that the text repeats
+with period p, so a proposal that reaches the end of the text goes on periodically. Knows no model; its children are
+*chosen*, not sampled.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class NgramDrafter:
 
     def __init__(self, config: NgramConfig) -> None:
         if config.min_n > config.max_n:
-            raise HeadwayError(f"The shortest n-gram ({config.min_n}) is longer than the longest ({config.max_n}); swap them.")
+            raise HeadwayError(
+                f"The shortest n-gram ({config.min_n}) is longer than the longest ({config.max_n}); swap them."
+            )
         self.config = config
         self.shape = chain(config.num_tokens)
 
@@ -68,7 +71,9 @@ def latest_match(tokens: Tensor, lengths: Tensor, max_n: int, min_n: int) -> Ten
     """
     rows, width = tokens.shape
     columns = torch.arange(width, device=tokens.device)
-    earlier = columns[None] < lengths[:, None] - 1  # [B, C]: at least one token follows, and it is not the suffix itself
+    earlier = (
+        columns[None] < lengths[:, None] - 1
+    )  # [B, C]: at least one token follows, and it is not the suffix itself
     run = earlier
     best = torch.full((rows,), -1, dtype=torch.int64, device=tokens.device)
     for n in range(1, max_n + 1):

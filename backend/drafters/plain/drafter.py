@@ -21,7 +21,9 @@ class PlainDrafter:
 
     def with_shape(self, shape: TreeShape) -> PlainDrafter:
         if shape.num_nodes:
-            raise HeadwayError("Plain decoding drafts nothing, so it takes no tree; leave the tree out or choose a drafter.")
+            raise HeadwayError(
+                "Plain decoding drafts nothing, so it takes no tree; leave the tree out or choose a drafter."
+            )
         return self
 
     def with_sampled(self, sampled: bool) -> PlainDrafter:

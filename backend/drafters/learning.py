@@ -1,0 +1,103 @@
+"""What training asks of a family: a batch of positions in, a loss or counts out.
+
+The loop (training/loop.py) knows no family and the families know no loop; both know this file. Counts, never ratios,
+leave here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import torch
+from torch import Tensor, nn
+
+IGNORE: Final = -100  #: label of a position that has none
+MAX_RANKS: Final = 10  #: ranks counted apart in evaluation
+
+
+@dataclass(frozen=True)
+class FeatureBatch:
+    """T positions of answers, each with the target's state there and the tokens that followed.
+
+    Args:
+        hidden: float [T, H], the target's last hidden state after its final norm at position t.
+        following: int64 [T, F], the tokens t + 1, t + 2, ..., t + F; IGNORE past the end of the answer.
+    """
+
+    hidden: Tensor
+    following: Tensor
+
+    def to(self, device: torch.device) -> FeatureBatch:
+        return FeatureBatch(self.hidden.to(device), self.following.to(device))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What K heads did on held-out positions; add two to join them.
+
+    Args:
+        loss_sum: float64 [K], summed cross-entropy over the positions counted in `scored`.
+        scored: int64 [K], positions whose label the head can draft.
+        positions: int64 [K], positions that have a label; those the head can't draft count as misses in `hits`.
+        hits: int64 [K, MAX_RANKS], positions whose label had exactly this rank among the head's candidates.
+    """
+
+    loss_sum: Tensor
+    scored: Tensor
+    positions: Tensor
+    hits: Tensor
+
+    def __add__(self, other: Evaluation) -> Evaluation:
+        return Evaluation(
+            self.loss_sum + other.loss_sum,
+            self.scored + other.scored,
+            self.positions + other.positions,
+            self.hits + other.hits,
+        )
+
+    def hit_rates(self) -> list[list[float]]:
+        """Rate of each (head, rank); what tree search takes."""
+        rates = self.hits.double() / self.positions.clamp(min=1)[:, None]
+        return rates.tolist()
+
+    def as_metrics(self) -> dict[str, float]:
+        """Per head: mean loss, and how often the label was among the best 1, 2, 3, 5 candidates."""
+        losses = (self.loss_sum / self.scored.clamp(min=1)).tolist()
+        within = (self.hits.cumsum(dim=1) / self.positions.clamp(min=1)[:, None]).tolist()
+        metrics = {}
+        for head, loss in enumerate(losses):
+            metrics[f"loss_{head}"] = loss
+            metrics |= {f"top{k}_{head}": within[head][k - 1] for k in (1, 2, 3, 5)}
+        return metrics
+
+
+class Learner(Protocol):
+    """One family's trainable part."""
+
+    family: str
+
+    @property
+    def model(self) -> nn.Module:
+        """What is optimised; its state_dict is what checkpoints keep."""
+        ...
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What of the family decides a step; a run resumes only under the same ones."""
+        ...
+
+    @property
+    def horizon(self) -> int:
+        """F: how many following tokens a batch must carry."""
+        ...
+
+    def loss(self, batch: FeatureBatch) -> tuple[Tensor, Tensor]:
+        """(what is minimised, float scalar; each head's mean loss, detached [K])."""
+        ...
+
+    def evaluate(self, batch: FeatureBatch) -> tuple[Evaluation, Tensor]:
+        """Counts, and the rank of each label int64 [T, K]: MAX_RANKS when worse or not draftable, IGNORE without a
+        label.
+        """
+        ...

@@ -1,0 +1,57 @@
+"""The state of an unfinished training run on disk: written atomically, read with suspicion.
+
+One file holds everything that the next step depends on: weights, optimiser, step, random state, the settings and the
+data it belongs to. The order of the data follows from seed and epoch, so the step is also the place in the data.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from backend.drafters.checkpoint import flush_to_disk
+from backend.errors import HeadwayError
+
+STATE: Final = "training-state.pt"
+
+
+def save_state(folder: Path, state: Mapping[str, Any]) -> None:
+    """Replace the state; a kill at any moment leaves the old or the new one whole. Raises HeadwayError (disk full,
+    read-only).
+    """
+    path, partial = folder / STATE, folder / f".{STATE}.partial"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        torch.save(dict(state), partial)
+        flush_to_disk(partial)
+        os.replace(partial, path)
+        flush_to_disk(folder)
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
+        raise HeadwayError(f"The training state could not be written to {folder}: {error}.") from error
+
+
+def load_state(folder: Path) -> dict[str, Any] | None:
+    """The state written last, None when there is none. Raises HeadwayError when it is damaged."""
+    path = folder / STATE
+    if not path.is_file():
+        return None
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # zip, pickle and torch errors alike mean a damaged file
+        raise HeadwayError(f"{path} is damaged, so training can't resume; delete it to start over.") from error
+    return state
+
+
+def check_same_run(state: Mapping[str, Any], run: Mapping[str, Any], folder: Path) -> None:
+    """Refuse to resume a run with other settings or data. Raises HeadwayError that names what differs."""
+    stored = state["run"]
+    differs = sorted(key for key in run.keys() | stored.keys() if stored.get(key) != run.get(key))
+    if differs:
+        raise HeadwayError(
+            f"{folder} holds an unfinished run that differs in {', '.join(differs)}; "
+            "use its settings or another folder."
+        )
