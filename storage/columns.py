@@ -12,7 +12,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import DateTime, Text
+from sqlalchemy import DateTime, String, Text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
@@ -45,10 +45,8 @@ def _restore(match: re.Match[str]) -> str:
     return chr(int(code, 16))
 
 
-class ExactText(TypeDecorator[str]):
-    """Text of any characters."""
-
-    impl = Text
+class _Exact(TypeDecorator[str]):
+    impl = String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
@@ -56,6 +54,19 @@ class ExactText(TypeDecorator[str]):
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
         return None if value is None else decode_text(value)
+
+
+class ExactText(_Exact):
+    """Text of any characters and any length."""
+
+    impl = Text
+    cache_ok = True
+
+
+class ExactString(_Exact):
+    """A short name; asking for one of any characters is no error, it is just not found."""
+
+    cache_ok = True
 
 
 class JsonText(TypeDecorator[Any]):

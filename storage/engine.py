@@ -107,9 +107,7 @@ def _make_sqlite_engine(url: URL, busy_timeout_s: float, for_migration: bool) ->
 
     def set_up(connection: Any, _record: Any) -> None:
         if not in_memory:
-            # Before the first page is written: lets pruned traces give their space back to the disk.
-            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
-            _set_write_ahead_log(connection, busy_timeout_s)
+            _set_file_modes(connection, busy_timeout_s)
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute(f"PRAGMA foreign_keys={'OFF' if for_migration else 'ON'}")
 
@@ -118,11 +116,15 @@ def _make_sqlite_engine(url: URL, busy_timeout_s: float, for_migration: bool) ->
     return engine
 
 
-def _set_write_ahead_log(connection: Any, busy_timeout_s: float) -> None:
-    """Switch the file to its log; the switch itself does not heed the busy timeout, so it is tried again here."""
+def _set_file_modes(connection: Any, busy_timeout_s: float) -> None:
+    """Set the modes that are kept in the file; changing them does not heed the busy timeout, so it is tried again here."""
     deadline = time.monotonic() + busy_timeout_s
     while True:
         try:
+            # Only before the first page is written, as it would write to the file at every connection. It lets pruned
+            # traces give their space back to the disk.
+            if connection.execute("PRAGMA page_count").fetchone() == (0,):
+                connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError as error:
@@ -141,6 +143,16 @@ def _begin_sqlite(connection: Connection) -> None:
 def for_writing(engine: Engine) -> Engine:
     """The same engine and pool, with transactions that take the write lock at their start."""
     return engine.execution_options(**{_WRITE: True})
+
+
+def give_back_space(engine: Engine) -> None:
+    """Return the pages that deleted rows left in an SQLite file to the disk; other databases do so themselves."""
+    if sqlite_file(engine.url) is None:
+        return
+    with one_sentence(location(engine.url)), engine.connect() as connection:
+        driver: Any = connection.connection.driver_connection
+        driver.executescript("PRAGMA incremental_vacuum")  # execute() would stop after one page
+        driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def check_health(engine: Engine) -> None:

@@ -5,12 +5,13 @@ Knows the tables; knows nothing of engines, locks or retries, which are `store`'
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, CursorResult, Row, Select, func, or_, select, update
+from sqlalchemy import ColumnElement, CursorResult, Row, Select, func, or_, select, type_coerce, update
 from sqlalchemy.orm import Session
 
 from storage import traces
@@ -81,10 +82,16 @@ def _conditions(where: RunFilter) -> list[ColumnElement[bool]]:
     if where.version_id is not None:
         conditions.append(DecodeRun.version_id == where.version_id)
     if where.search:
-        searched = (DecodeRun.prompt, DecodeRun.text, DecodeRun.notes, DecodeRun.tags, DecodeRun.drafter_name)
-        found = [column.icontains(where.search, autoescape=True) for column in searched]
-        conditions.append(or_(DecodeRun.id == where.search, *found))
+        conditions.append(_search(where.search))
     return conditions
+
+
+def _search(wanted: str) -> ColumnElement[bool]:
+    texts = (DecodeRun.prompt, DecodeRun.text, DecodeRun.notes, DecodeRun.drafter_name)
+    found = [column.icontains(wanted, autoescape=True) for column in texts]
+    in_json = json.dumps(wanted, ensure_ascii=False)[1:-1]  # as the tags' column spells it
+    tagged = type_coerce(DecodeRun.tags, ExactText).icontains(in_json, autoescape=True)
+    return or_(DecodeRun.id == wanted, tagged, *found)
 
 
 def start(session: Session, run_id: str, now: datetime, owner: str | None) -> None:

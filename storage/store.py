@@ -36,6 +36,7 @@ from storage.engine import (
     check_folder,
     check_health,
     for_writing,
+    give_back_space,
     location,
     make_engine,
     resolve_url,
@@ -335,9 +336,8 @@ class Store:
         """
         with self._writing() as session:
             pruned = retention.prune(session, keep_runs, max_bytes)
-        if pruned and sqlite_file(self._engine.url) is not None:
-            with one_sentence(self.location), self._engine.connect() as connection:
-                connection.exec_driver_sql("PRAGMA incremental_vacuum").all()
+        if pruned:
+            give_back_space(self._engine)
         return pruned
 
     def usage(self) -> StoreUsage:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, MetaData, String
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, MetaData
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from storage.columns import ExactText, JsonText, UtcDateTime
+from storage.columns import ExactString, ExactText, JsonText, UtcDateTime
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -20,7 +20,7 @@ NAMING = {
     "fk": "fk_%(table_name)s_%(column_0_N_name)s",
     "pk": "pk_%(table_name)s",
 }
-ID = String(32)
+ID = ExactString(32)
 
 
 class Base(DeclarativeBase):
@@ -34,13 +34,13 @@ class Version(Base):
 
     id: Mapped[str] = mapped_column(ID, primary_key=True)
     label: Mapped[str] = mapped_column(ExactText)
-    weights_id: Mapped[str] = mapped_column(String(128), index=True)
-    adapter_id: Mapped[str | None] = mapped_column(String(128))
-    quantisation: Mapped[str | None] = mapped_column(String(128))
-    tokenizer_id: Mapped[str] = mapped_column(String(128))
-    template_id: Mapped[str] = mapped_column(String(128))
+    weights_id: Mapped[str] = mapped_column(ExactString(128), index=True)
+    adapter_id: Mapped[str | None] = mapped_column(ExactString(128))
+    quantisation: Mapped[str | None] = mapped_column(ExactString(128))
+    tokenizer_id: Mapped[str] = mapped_column(ExactString(128))
+    template_id: Mapped[str] = mapped_column(ExactString(128))
     source: Mapped[str] = mapped_column(ExactText)
-    model_type: Mapped[str] = mapped_column(String(64))
+    model_type: Mapped[str] = mapped_column(ExactString(64))
     num_parameters: Mapped[int] = mapped_column(BigInteger)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     notes: Mapped[str] = mapped_column(ExactText)
@@ -53,10 +53,10 @@ class Drafter(Base):
     __tablename__ = "drafters"
 
     id: Mapped[str] = mapped_column(ID, primary_key=True)
-    family: Mapped[str] = mapped_column(String(64))
+    family: Mapped[str] = mapped_column(ExactString(64))
     name: Mapped[str] = mapped_column(ExactText)
     path: Mapped[str] = mapped_column(ExactText)
-    weights_hash: Mapped[str] = mapped_column(String(128))
+    weights_hash: Mapped[str] = mapped_column(ExactString(128))
     version_id: Mapped[str] = mapped_column(ForeignKey("versions.id"), index=True)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     config: Mapped[dict[str, Any]] = mapped_column(JsonText)
@@ -81,12 +81,12 @@ class DecodeRun(Base):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    status: Mapped[str] = mapped_column(String(16))
+    status: Mapped[str] = mapped_column(ExactString(16))
     owner: Mapped[str] = mapped_column(ExactText)
     version_id: Mapped[str | None] = mapped_column(ForeignKey("versions.id", ondelete="SET NULL"))
     drafter_id: Mapped[str | None] = mapped_column(ForeignKey("drafters.id", ondelete="SET NULL"), index=True)
     drafter_name: Mapped[str] = mapped_column(ExactText)
-    finish_reason: Mapped[str | None] = mapped_column(String(64))
+    finish_reason: Mapped[str | None] = mapped_column(ExactString(64))
     contended: Mapped[bool]
     traces_pruned: Mapped[bool]
     prompt_tokens: Mapped[int | None]
