@@ -1,0 +1,27 @@
+"""Where things lie on this machine: the only module that reads the environment.
+
+Knows no model, store or page. Whoever needs a place is handed a `Settings`; tests hand in their own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`home`: what must be kept (store, trained drafters). `cache`: what can be made again (converted models)."""
+
+    home: Path
+    cache: Path
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str] | None = None) -> Settings:
+        """Reads HEADWAY_HOME (default ~/.local/share/headway) and HEADWAY_CACHE (default ~/.cache/headway)."""
+        values = os.environ if environ is None else environ
+        home = values.get("HEADWAY_HOME") or "~/.local/share/headway"
+        cache = values.get("HEADWAY_CACHE") or "~/.cache/headway"
+        return cls(home=Path(home).expanduser().absolute(), cache=Path(cache).expanduser().absolute())

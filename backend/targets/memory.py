@@ -1,0 +1,115 @@
+"""How much memory a target will need, worked out from its files before anything is loaded, and how much there is.
+
+Counts weights and the KV cache; activations and the allocator's slack come on top. Knows nothing of trees or drafters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+
+from backend.errors import HeadwayError
+from backend.targets.checkpoint import stored_tensors
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """`num_weights`: parameters. `weights_bytes`: in the dtype to load in. `kv_bytes_per_token`: of one sequence."""
+
+    num_weights: int
+    weights_bytes: int
+    kv_bytes_per_token: int
+
+    def total_bytes(self, context: int, batch: int = 1) -> int:
+        """Weights plus the KV cache of `batch` sequences of `context` tokens."""
+        return self.weights_bytes + self.kv_bytes_per_token * context * batch
+
+    @property
+    def sentence(self) -> str:
+        """For showing, such as "134.5 million weights, 538 MB, and 92 kB of cache a token"."""
+        return (
+            f"{_count(self.num_weights)} weights, {bytes_in_words(self.weights_bytes)}, "
+            f"and {bytes_in_words(self.kv_bytes_per_token)} of cache a token"
+        )
+
+
+def estimate_folder(folder: Path, config: Any, dtype: torch.dtype) -> MemoryEstimate:
+    """Estimate for a Hugging Face folder, from the safetensors headers; older .bin checkpoints count by file size.
+
+    `config` is the folder's transformers configuration. A checkpoint that stores quantised weights keeps its own size.
+    """
+    tensors = stored_tensors(folder)
+    if not tensors:
+        stored = sum(file.stat().st_size for file in folder.glob("*.bin"))
+        numel = stored // max(1, torch.empty(0, dtype=_stored_dtype(config)).element_size())
+        return MemoryEstimate(numel, numel * dtype.itemsize, kv_bytes_per_token(config, dtype))
+    numel = sum(tensor.numel for tensor in tensors)
+    size = sum(tensor.numel * dtype.itemsize for tensor in tensors)
+    if getattr(config, "quantization_config", None) is not None:
+        size = sum(tensor.num_bytes for tensor in tensors)
+    return MemoryEstimate(numel, size, kv_bytes_per_token(config, dtype))
+
+
+def estimate_model(model: torch.nn.Module, config: Any, dtype: torch.dtype) -> MemoryEstimate:
+    """Estimate for a model that exists already (tiny targets): shared tensors count once."""
+    numel = sum(parameter.numel() for parameter in model.parameters())
+    return MemoryEstimate(numel, numel * dtype.itemsize, kv_bytes_per_token(config, dtype))
+
+
+def kv_bytes_per_token(config: Any, dtype: torch.dtype) -> int:
+    """Bytes of keys and values that one token of one sequence adds over all layers; 0 for models without attention.
+
+    Latent attention (DeepSeek) counts the expanded keys and values, which is what transformers caches.
+    """
+    text = config.get_text_config(decoder=True)
+    layers = getattr(text, "num_hidden_layers", None) or 0
+    heads = getattr(text, "num_attention_heads", None)
+    if not heads:
+        return 0
+    if getattr(text, "kv_lora_rank", None):
+        width = heads * (text.qk_nope_head_dim + text.qk_rope_head_dim + text.v_head_dim)
+        return int(layers * width * dtype.itemsize)
+    kv_heads = getattr(text, "num_key_value_heads", None) or getattr(text, "num_kv_heads", None) or heads
+    head_dim = getattr(text, "head_dim", None) or text.hidden_size // heads
+    return int(layers * 2 * kv_heads * head_dim * dtype.itemsize)
+
+
+def available_bytes(device: torch.device) -> int:
+    """Memory that can be taken on the device now: free GPU memory, else the machine's available memory."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(free)
+    return int(psutil.virtual_memory().available)
+
+
+def require_room(name: str, needed: int, device: torch.device, available: int | None = None) -> None:
+    """Raises HeadwayError when `needed` bytes clearly do not fit on the device."""
+    free = available_bytes(device) if available is None else available
+    if needed > free:
+        raise HeadwayError(
+            f"The target {name} needs {bytes_in_words(needed)} for its weights, but only {bytes_in_words(free)} are "
+            f"free on {device}: choose a smaller model, bfloat16, or another device."
+        )
+
+
+def bytes_in_words(count: int) -> str:
+    """Bytes in powers of 1000, three digits: "538 MB"."""
+    value = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if value < 999.5:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} TB"
+
+
+def _count(number: int) -> str:
+    return f"{number / 1e9:.2f} billion" if number >= 1e9 else f"{number / 1e6:.1f} million"
+
+
+def _stored_dtype(config: Any) -> torch.dtype:
+    dtype = getattr(config, "dtype", None)
+    return dtype if isinstance(dtype, torch.dtype) else torch.float32
