@@ -56,11 +56,13 @@ def decode(
     settings: DecodeSettings,
     batch: int = 1,
     cancelled: Callable[[], bool] = lambda: False,
+    numbers: Sequence[int] | None = None,
 ) -> Iterator[Record]:
     """Answer `prompts` (token ids), up to `batch` at a time; a finished row is replaced by the next prompt at once.
 
     Yields a PrefillTrace when a row starts, a StepTrace per row and step, a DecodeResult when a row ends; `row` in each is the
-    prompt's number. `cancelled` is asked once a step; when it says so, every open row ends with reason cancelled.
+    prompt's number: its place in `prompts`, or numbers[place], so that work taken up again draws what it would have drawn.
+    `cancelled` is asked once a step; when it says so, every open row ends with reason cancelled.
 
     Raises HeadwayError for an empty or over-long prompt, and for a rule that does not fit the temperature; rows already
     yielded stay valid.
@@ -69,10 +71,11 @@ def decode(
     if settings.max_new_tokens < 1:
         raise HeadwayError(f"The number of new tokens must be at least 1, but it is {settings.max_new_tokens}.")
     listed = [list(prompt) for prompt in prompts]
+    numbered = list(zip(numbers or range(len(listed)), listed, strict=True))
     for prompt in listed:
         _check_prompt(target, drafter, prompt, settings)
     if listed:
-        yield from _Batch(target, drafter, listed, settings, min(batch, len(listed))).run(cancelled)
+        yield from _Batch(target, drafter, numbered, settings, min(batch, len(listed))).run(cancelled)
 
 
 def _check_prompt(target: Target, drafter: Drafter, prompt: list[int], settings: DecodeSettings) -> None:
@@ -90,12 +93,12 @@ class _Batch:
     """Slots 0..active-1 hold open rows; state tensors have one row a slot and are written in place."""
 
     def __init__(
-        self, target: Target, drafter: Drafter, prompts: list[list[int]], settings: DecodeSettings, slots: int
+        self, target: Target, drafter: Drafter, prompts: list[tuple[int, list[int]]], settings: DecodeSettings, slots: int
     ) -> None:
         self.target, self.drafter, self.settings = target, drafter, settings
-        self.waiting = list(enumerate(prompts))[::-1]
+        self.waiting = prompts[::-1]
         shape = drafter.shape
-        room = max(map(len, prompts)) + settings.max_new_tokens + shape.num_nodes + shape.max_depth + 2
+        room = max(len(prompt) for _, prompt in prompts) + settings.max_new_tokens + shape.num_nodes + shape.max_depth + 2
         self.cache = target.new_cache(slots, room)
         self.slots = slots
         self.rows: list[Row] = []

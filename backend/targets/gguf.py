@@ -71,9 +71,9 @@ def _convert_into(path: Path, folder: Path, report: Progress) -> None:
                 report(0.1, f"De-quantising {path.name}")
                 source = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
                 model = _plain_model(source)
-        except OSError:
-            raise
         except Exception as error:  # the reader raises many types on damaged or unknown files
+            if isinstance(error, OSError) and error.errno is not None:  # the disk's fault, told apart by the caller
+                raise
             raise HeadwayError(
                 f"The GGUF file {path} could not be read: it is damaged, or its architecture cannot be converted."
             ) from error

@@ -151,14 +151,27 @@ def tokenizer_id(tokenizer: PreTrainedTokenizerBase) -> str:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
         content = json.loads(backend.to_str())
-        content.pop("padding", None)
-        content.pop("truncation", None)
-        content.pop("version", None)
+        for part in ("padding", "truncation", "version"):
+            content.pop(part, None)
         content["added_tokens"] = sorted(content.get("added_tokens") or [], key=lambda token: token["id"])
+        content = _without_empty(content)
     else:  # tokenizers in plain Python or sentencepiece
         content = {"class": type(tokenizer).__name__, "vocabulary": tokenizer.get_vocab()}
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "unk_token_id")}
     return _hash_json({"content": content, "special": special})
+
+
+def _without_empty(value: Any) -> Any:
+    """Drops null, false and empty entries of JSON objects, which other versions of the tokenizer library leave out."""
+    if isinstance(value, list):
+        return [_without_empty(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _without_empty(item)
+        for key, item in value.items()
+        if not (item is None or item is False or item == [] or item == {})
+    }
 
 
 def template_id(tokenizer: PreTrainedTokenizerBase) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from backend.errors import HeadwayError
 from backend.targets import attention, tree_pass
-class VersionIdentity: pass
+from backend.targets.identity import VersionIdentity
 from backend.targets.kv_cache import KVCache
 from backend.targets.packed_linear import pack_model
 from backend.targets.tree_pass import PassOutput

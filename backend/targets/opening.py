@@ -1,0 +1,45 @@
+"""From a name to a target that is ready and examined: load, identify, pack, self-test.
+
+The one way the rest of the program gets a `Target`. Knows the order of these steps and nothing of what happens in each.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from backend.settings import Settings
+from backend.targets.identity import version_identity
+from backend.targets.loading import Progress, load_model
+from backend.targets.self_test import examine, refuse_stateful
+from backend.targets.target import Target
+
+
+def open_target(
+    source: str,
+    settings: Settings,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    trust_remote_code: bool = False,
+    progress: Progress | None = None,
+) -> Target:
+    """The target called `source` (built-in name, folder, GGUF file or hub id) on a device.
+
+    Raises HeadwayError when it can't be found, loaded, or run through trees; see loading.py and self_test.py.
+    """
+    report = progress or (lambda fraction, sentence: None)
+    loaded = load_model(
+        source,
+        device=device,
+        dtype=dtype,
+        trust_remote_code=trust_remote_code,
+        settings=settings,
+        progress=lambda fraction, sentence: report(0.8 * fraction, sentence),
+    )
+    refuse_stateful(loaded.model)
+    report(0.85, "Reading the identity of the weights.")
+    identity = version_identity(loaded, settings.cache)  # before packing, which frees the weights it hashes
+    report(0.95, "Comparing a draft tree with plain text.")
+    target = Target(loaded.model, loaded.tokenizer, identity, source)
+    examine(target)
+    report(1.0, f"{source} is ready.")
+    return target
