@@ -43,7 +43,7 @@ class DrafterMeta(BaseModel):
     family: str
     name: str
     config: dict[str, Any]
-    version: dict[str, Any]
+    version: dict[str, str]
     lineage: dict[str, Any] = {}
     tree: list[list[int]] = []
     numbers: dict[str, Any] = {}

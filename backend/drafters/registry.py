@@ -84,7 +84,7 @@ def _find(spec: str, target: Target, force: bool, open_target: OpenTarget | None
                 "The built-in heads are missing from this installation; fetch the repository again or train heads."
             )
         return _from_folder(BUILTIN_MEDUSA, target, force)
-    if not Path(spec).is_dir():
+    if not spec or not Path(spec).is_dir():
         raise HeadwayError(
             f"Unknown drafter {spec!r}: use none, ngram, builtin-medusa, draft:MODEL, or the folder of trained heads."
         )
@@ -104,14 +104,10 @@ def _from_folder(folder: Path, target: Target, force: bool) -> tuple[Drafter, li
 def check_version(meta: DrafterMeta, target: Target, force: bool) -> list[str]:
     """Refuse heads of another version of the target; with `force` the refusal becomes a warning."""
     try:
-        trained_for = VersionIdentity.from_json(meta.version)
-    except (KeyError, TypeError, ValueError):
+        trained_for = VersionIdentity.from_dict(meta.version)
+    except ValueError:
         raise HeadwayError(
             f"{meta.name} does not say which target it was trained for; train or copy it again."
         ) from None
-    try:
-        return check_match(trained_for, target.identity)
-    except MismatchError as error:
-        if not force:
-            raise
-        return [f"Forced: {error}"]
+    warning = check_match(trained_for, target.identity, force)
+    return [] if warning is None else [warning]

@@ -7,9 +7,10 @@ import torch
 
 from backend.drafters.base import DraftContext
 from backend.drafters.ngram.config import NgramConfig
-from backend.drafters.ngram.drafter import NgramDrafter, latest_match
+from backend.drafters.ngram.drafter import NgramDrafter, chain_after, latest_match
 from backend.errors import HeadwayError
 from backend.trees import chain, product
+from tests.acceptance.test_no_sync import NoSync
 
 
 def context(texts: list[list[int]], max_depth: int = 8, garbage: int = 7) -> DraftContext:
@@ -86,3 +87,10 @@ def test_takes_chains_only() -> None:
         NgramDrafter(NgramConfig()).with_shape(product([2, 1]))
     with pytest.raises(HeadwayError, match="longer than"):
         NgramDrafter(NgramConfig(max_n=1, min_n=2))
+
+
+def test_looking_up_never_asks_the_device() -> None:
+    given = context([[1, 2, 3, 1, 2], [4]])
+    with NoSync():
+        end = latest_match(given.tokens, given.lengths, 3, 1)
+        chain_after(given, end, 4)

@@ -14,11 +14,10 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from backend.acceptance.result import DraftDistribution
+from backend.acceptance import DraftDistribution, sample_without_replacement
 from backend.drafters.base import Draft, DraftContext
 from backend.drafters.draft_model.config import DraftModelConfig
 from backend.drafters.plain.drafter import root_draft
-from backend.drafters.sampling import draw_without_replacement
 from backend.errors import HeadwayError, MismatchError
 from backend.targets.kv_cache import KVCache
 from backend.targets.target import Target
@@ -109,26 +108,19 @@ class DraftModelDrafter:
         return self._grow(self._cache, context, shape, logits)
 
     def _catch_up(self, cache: KVCache, context: DraftContext, lengths: Sequence[int]) -> Tensor:
-        """Read the committed tokens that are new; leaves the root uncounted. Returns logits after the root, [B, Vd]."""
+        """Read the committed tokens that are new; leaves the root uncounted. Returns logits after the root, [B, V]."""
         for row, length in enumerate(lengths):
             if cache.lengths[row] >= length:  # another text than before
                 cache.clear(row)
             if cache.lengths[row] == 0 and length > 1:
                 self.model.prefill(cache, row, context.tokens[row, : length - 1].tolist())
-        unseen = torch.tensor(
-            [n - seen for n, seen in zip(lengths, cache.lengths, strict=True)], device=self.model.device
-        )
-        first = torch.tensor(cache.lengths, device=self.model.device)
-        width = max(n - seen for n, seen in zip(lengths, cache.lengths, strict=True))
-        steps = torch.arange(width, device=self.model.device)  # [U]
-        columns = torch.minimum(first[:, None] + steps, context.lengths[:, None] - 1)
-        inside = (steps > 0) & (steps < unseen[:, None])
-        parents = torch.where(inside, steps - 1, PADDING)
-        tree = DraftTree(context.tokens.gather(1, columns), parents, unseen - 1, width - 1)
-        out = self.model.tree_pass(cache, tree)
-        cache.advance(slice(0, cache.rows), [n - 1 - seen for n, seen in zip(lengths, cache.lengths, strict=True)])
-        rows = torch.arange(len(lengths), device=unseen.device)
-        return out.logits[rows, unseen - 1]
+        rows = slice(0, len(lengths))
+        seen = cache.lengths[rows]
+        unseen = [length - known for length, known in zip(lengths, seen, strict=True)]
+        tree = _unseen_text(context, torch.tensor(seen, device=self.model.device), max(unseen))
+        logits = self.model.tree_pass(cache, tree, rows).logits
+        cache.advance(rows, [count - 1 for count in unseen])
+        return logits[torch.arange(len(unseen), device=logits.device), tree.num_nodes]
 
     def _grow(self, cache: KVCache, context: DraftContext, shape: TreeShape, logits: Tensor) -> Draft:
         """Fill the tree depth by depth; `logits` [B, 1, Vd] are those after the root."""
@@ -143,7 +135,7 @@ class DraftModelDrafter:
             scores = logits[..., : self._limit].float() / (context.temperature if draw else 1.0)
             probs = torch.softmax(scores, dim=-1)
             if draw:
-                best = draw_without_replacement(probs, level.width, context.generator)  # [B, P, W]
+                best = sample_without_replacement(probs, level.width, context.generator)  # [B, P, W]
                 drawn_from.append(probs)
                 inner.append(level.parents)
             else:
@@ -161,6 +153,15 @@ class DraftModelDrafter:
         return DraftDistribution(
             torch.cat(probs, dim=1), of_column, None if same else torch.arange(self._limit, device=columns.device)
         )
+
+
+def _unseen_text(context: DraftContext, seen: Tensor, width: int) -> DraftTree:
+    """The committed tokens from column `seen` [B] on, the root last, as chains padded to `width`."""
+    steps = torch.arange(width, device=seen.device)  # [U]
+    columns = torch.minimum(seen[:, None] + steps, context.lengths[:, None] - 1)
+    num_nodes = context.lengths - seen - 1
+    parents = torch.where(steps <= num_nodes[:, None], steps - 1, PADDING)  # column 0 gets -1 either way
+    return DraftTree(context.tokens.gather(1, columns), parents, num_nodes, width - 1)
 
 
 #: name, device, dtype -> a loaded target; whoever owns the device hands it in, and may hand out one that is loaded

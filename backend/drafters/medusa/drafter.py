@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from backend.acceptance.result import DraftDistribution
+from backend.acceptance import DraftDistribution, sample_without_replacement
 from backend.drafters.base import Draft, DraftContext
 from backend.drafters.medusa.model import HeadsForDrafting
 from backend.drafters.plain.drafter import root_draft
-from backend.drafters.sampling import draw_without_replacement
 from backend.errors import HeadwayError
 from backend.trees import DraftTree, TreeShape
 
@@ -100,7 +99,7 @@ class MedusaDrafter:
         scores = self.heads(context.hidden, depth).float()  # [K, B, Vd]
         if draw:
             probs = torch.softmax(scores / context.temperature, dim=-1)
-            best = draw_without_replacement(probs, plan.width, context.generator)  # [K, B, W]
+            best = sample_without_replacement(probs, plan.width, context.generator)  # [K, B, W]
             chance = probs.gather(-1, best)
         else:
             value, best = scores.topk(plan.width, dim=-1)

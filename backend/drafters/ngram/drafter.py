@@ -57,7 +57,7 @@ class NgramDrafter:
         end = latest_match(context.tokens, context.lengths, self.config.max_n, self.config.min_n)  # [B]
         if context.tokens.device.type == "cpu" and not bool((end >= 0).any()):
             return root_draft(context)  # asking is free on a CPU, and there verifying padding costs real time
-        return _chain_after(context, end, depth)
+        return chain_after(context, end, depth)
 
 
 def latest_match(tokens: Tensor, lengths: Tensor, max_n: int, min_n: int) -> Tensor:
@@ -88,7 +88,7 @@ def latest_match(tokens: Tensor, lengths: Tensor, max_n: int, min_n: int) -> Ten
     return best
 
 
-def _chain_after(context: DraftContext, end: Tensor, depth: int) -> Draft:
+def chain_after(context: DraftContext, end: Tensor, depth: int) -> Draft:
     """A chain of `depth` tokens that continues from column `end` [B]; rows with end -1 get none."""
     steps = torch.arange(depth, device=end.device)  # [K]
     period = (context.lengths - 1 - end)[:, None]  # [B, 1], how far back the match lies
