@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def _make_sqlite_engine(url: URL, busy_timeout_s: float, for_migration: bool) ->
 
 
 def _set_file_modes(connection: Any, busy_timeout_s: float) -> None:
-    """Set the modes that are kept in the file; changing them does not heed the busy timeout, so it is tried again here."""
+    """Set the modes that are kept in the file; a change does not heed the busy timeout, so it is tried again here."""
     deadline = time.monotonic() + busy_timeout_s
     while True:
         try:
@@ -146,10 +147,13 @@ def for_writing(engine: Engine) -> Engine:
 
 
 def give_back_space(engine: Engine) -> None:
-    """Return the pages that deleted rows left in an SQLite file to the disk; other databases do so themselves."""
+    """Return the pages that deleted rows left in an SQLite file to the disk; other databases do so themselves.
+
+    Raises nothing where the file is busy or its disk full: the pages stay free for new rows, the next call tries again.
+    """
     if sqlite_file(engine.url) is None:
         return
-    with one_sentence(location(engine.url)), engine.connect() as connection:
+    with suppress(sqlite3.OperationalError, exc.OperationalError), engine.connect() as connection:
         driver: Any = connection.connection.driver_connection
         driver.executescript("PRAGMA incremental_vacuum")  # execute() would stop after one page
         driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")

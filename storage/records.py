@@ -137,7 +137,10 @@ class RunRecord(RunSummary):
 
 @dataclass(frozen=True, kw_only=True)
 class RunFilter:
-    """Which runs to list; None means any. `search` is looked for in prompt, output, notes, tags, drafter and id."""
+    """Which runs to list; None means any.
+
+    `search` is looked for in prompt, output, notes, tags and drafter name (a to z in either case), or is an id.
+    """
 
     status: RunStatus | None = None
     drafter: str | None = None  # the drafter's id or name
