@@ -1,0 +1,38 @@
+// One line above the answer: what the run is doing, where it waits, what went wrong.
+
+import { h, setText } from "../dom.js";
+
+export function mount(element, live) {
+  const text = h("span", { class: "hw-banner-text" });
+  const bar = h("i", { class: "hw-banner-bar" });
+  const box = h("div", { class: "hw-banner", role: "status", "aria-live": "polite" }, text, h("div", { class: "hw-banner-track" }, bar));
+  element.replaceChildren(box);
+  live.on((changed) => {
+    if (!changed.has("status") && !changed.has("run")) return;
+    const { kind, sentence, fraction } = message(live);
+    box.dataset.kind = kind;
+    box.hidden = !sentence;
+    setText(text, sentence);
+    bar.style.width = fraction === null ? "0" : `${Math.round(100 * fraction)}%`;
+    box.classList.toggle("has-bar", fraction !== null);
+  });
+}
+
+/** {kind: quiet, busy, warning or error; sentence; fraction 0..1 or null}. */
+export function message(live) {
+  const plain = (kind, sentence, fraction = null) => ({ kind, sentence, fraction });
+  const run = live.run;
+  if (live.notice) return plain("error", live.notice);
+  if (!run) return plain("quiet", "");
+  if (run.status === "failed") return plain("error", run.error);
+  if (run.status === "queued") {
+    return run.position > 0
+      ? plain("busy", `Waiting: ${run.position === 1 ? "one run is" : `${run.position} runs are`} ahead of yours.`)
+      : plain("busy", "Starting…");
+  }
+  if (run.status === "loading") return plain("busy", run.loading.sentence || "Loading…", run.loading.fraction ?? null);
+  if (run.status === "connecting") return plain("busy", "Connecting…");
+  if (run.status === "cancelled") return plain("quiet", "Stopped.");
+  if (run.warnings.length) return plain("warning", run.warnings.join(" "));
+  return plain("quiet", "");
+}

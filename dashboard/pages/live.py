@@ -1,0 +1,92 @@
+"""The Live page: type a prompt, watch the draft tree of every step. Lays out and wires; meaning is in presenters and `runs`.
+
+Python only starts and finds runs; what happens in them reaches the views as server-sent events. All events here are light, so
+none of them queues: a queue would also hold one of the six connections a browser has for this host.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from dashboard import components as own
+from dashboard.pages.live_form import LiveForm, build_form
+from dashboard.pages.live_handlers import Handlers
+from dashboard.presenters.form import FormValues
+from dashboard.presenters.prompts import demo_prompts
+from dashboard.runs import Runs
+from dashboard.services import Services
+
+LIGHT: dict[str, Any] = {
+    "queue": False,
+    "concurrency_limit": 20,
+    "concurrency_id": "light",
+    "show_progress": "hidden",
+    "api_visibility": "private",
+}
+STOP_JS = "() => { window.headway.live.stop(); }"
+
+
+def live_page(services: Services, runs: Runs) -> gr.Blocks:
+    demos = demo_prompts(services.settings.demo_prompts)
+    first = FormValues(prompt=demos[0]["prompt"], target=services.settings.default_target)
+    with gr.Blocks(title="Headway", analytics_enabled=False, fill_width=True) as page:
+        own.Header(elem_id="hw-header")
+        link = own.RunLink(elem_id="hw-link")
+        with gr.Row(elem_id="hw-main"):
+            form = build_form(first, demos)
+            stage = build_stage()
+        wire(page, form, stage, link, Handlers(runs, demos, first))
+    return page
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The components right of the form that have events."""
+
+    reply: gr.Textbox
+    send: gr.Button
+    new_chat: gr.Button
+    recent: own.Recent
+
+
+def build_stage() -> Stage:
+    with gr.Column(elem_id="hw-stage"):
+        own.Banner(elem_id="hw-banner")
+        own.TokenStream(elem_id="hw-tokens")
+        with gr.Row(elem_id="hw-reply"):
+            reply = gr.Textbox(
+                show_label=False, placeholder="Reply, to continue the chat", lines=1, container=False, elem_id="hw-reply-text"
+            )
+            send = gr.Button("Send", scale=0, min_width=72, elem_id="hw-send")
+            new_chat = gr.Button("New chat", scale=0, min_width=92, elem_id="hw-new-chat")
+        own.Figures(elem_id="hw-figures")
+        with gr.Column(elem_id="hw-steps"):
+            own.Player(elem_id="hw-player")
+            own.Strip(elem_id="hw-strip")
+        with gr.Row(elem_id="hw-tree-row"):
+            own.TreeView(elem_id="hw-tree")
+            own.Inspector(elem_id="hw-inspector")
+        recent = own.Recent(elem_id="hw-recent")
+    return Stage(reply, send, new_chat, recent)
+
+
+def wire(page: gr.Blocks, form: LiveForm, stage: Stage, link: own.RunLink, handlers: Handlers) -> None:
+    """Which event calls what. Most handlers take the form's values and the link."""
+    inputs = [*form.fields, link]
+    prompt, tree, drafter = form["prompt"], form["tree"], form["drafter"]
+    gr.on([form.run.click, prompt.submit], handlers.run, inputs, link, **LIGHT)
+    form.stop.click(None, js=STOP_JS, **LIGHT)
+    after_reply = [link, prompt, stage.reply]
+    gr.on([stage.send.click, stage.reply.submit], handlers.reply, [*inputs, stage.reply], after_reply, **LIGHT)
+    stage.new_chat.click(handlers.new_chat, None, after_reply, **LIGHT)
+    # `input` and `release` are a person's doing; `change` would also fire when a run is opened.
+    changes = [tree.input, form["max_depth"].release, form["temperature"].release, form["rule"].input, drafter.input]
+    gr.on(changes, handlers.run_again, [*inputs, form.auto], link, trigger_mode="always_last", **LIGHT)
+    form.copy.click(handlers.command, inputs, form.command, **LIGHT)
+    form.chips.pick(handlers.pick, None, prompt, **LIGHT)
+    gr.on([form["target"].input, drafter.input], handlers.choices, [form["target"], drafter], [drafter, tree], **LIGHT)
+    stage.recent.open(handlers.open, None, inputs, **LIGHT)
+    page.load(handlers.load, None, inputs, **LIGHT)

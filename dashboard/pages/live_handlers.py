@@ -1,0 +1,136 @@
+"""What the events of the Live page do: form values in, values of components out. Never raises; errors become one sentence.
+
+`link` is the value of the page's RunLink: {run, request, error, at}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import gradio as gr
+
+from backend.engine.protocol import DecodeRequest
+from dashboard.pages.live_form import DRAFTERS, TREES
+from dashboard.presenters.command import as_command
+from dashboard.presenters.form import CHAT, FormValues, form_from_request, to_request
+from dashboard.presenters.runs import request_from
+from dashboard.runs import PERSONS_ERRORS, Runs, ShownRun, one_sentence
+
+
+class Handlers:
+    def __init__(self, runs: Runs, demos: list[dict[str, str]], first: FormValues) -> None:
+        self._runs = runs
+        self._demos = demos
+        self._first = first
+
+    def run(self, *values: Any) -> dict[str, Any]:
+        *fields, link = values
+        return self._start(lambda: to_request(FormValues.from_components(fields), earlier_turns(link)), link)
+
+    def run_again(self, *values: Any) -> Any:
+        """A knob was changed: run again when the person wants that and has run something."""
+        *rest, auto = values
+        return self.run(*rest) if auto and (rest[-1] or {}).get("run") else gr.skip()
+
+    def reply(self, *values: Any) -> tuple[Any, Any, Any]:
+        """The prompt so far and its answer become earlier turns, the reply becomes the prompt. Link, prompt, reply box."""
+        *fields, link, text = values
+        form = FormValues.from_components(fields)
+
+        def request() -> DecodeRequest:
+            return to_request(replace(form, prompt=text, mode=CHAT), self._turns_with_answer(link))
+
+        value = self._start(request, link)
+        return (value, form.prompt, text) if value["error"] else (value, text, "")
+
+    def new_chat(self) -> tuple[Any, Any, Any]:
+        return {"run": None, "request": None, "error": None}, "", ""
+
+    def open(self, event: gr.EventData) -> list[Any]:
+        """A run was chosen from the list: the form and the link."""
+        return self._opened(str(event.run))
+
+    def load(self, request: gr.Request) -> list[Any]:
+        """The page was loaded: re-attach to the run in its address. The form and the link, with all choices up to date."""
+        run_id = request.query_params.get("run")
+        return self._opened(run_id) if run_id else self._filled(self._first, {"run": None, "request": None, "error": None})
+
+    def choices(self, target: str, drafter: str) -> tuple[Any, Any]:
+        """What can draft for this target, and the trees of the drafter chosen. A target that cannot be is told at Run."""
+        offered = self._drafters(target)
+        names = [(str(one["name"]), str(one["spec"])) for one in offered] or list(DRAFTERS)
+        trees = next((one["trees"] for one in offered if one["spec"] == drafter), ())
+        named = list(dict.fromkeys([*TREES[:1], *trees, *TREES[1:]]))
+        return gr.update(choices=names), gr.update(choices=named)
+
+    def command(self, *values: Any) -> dict[str, Any]:
+        *fields, link = values
+        try:
+            return {"text": as_command(to_request(FormValues.from_components(fields), earlier_turns(link)))}
+        except Exception as error:
+            return {"text": f"# {one_sentence(error)}"}
+
+    def pick(self, event: gr.EventData) -> str:
+        index = event.index
+        return self._demos[index]["prompt"] if isinstance(index, int) and 0 <= index < len(self._demos) else ""
+
+    def _start(self, request: Callable[[], DecodeRequest], link: Any) -> dict[str, Any]:
+        """Submits, after stopping this page's run before; a refused request leaves the page as it is, with a sentence."""
+        before = (link or {}).get("run")
+        try:
+            made = request()
+            if before:
+                self._runs.cancel(before)
+            return link_value(self._runs.submit(made))
+        except Exception as error:
+            return refused(link, error)
+
+    def _opened(self, run_id: str) -> list[Any]:
+        try:
+            shown = self._runs.find(run_id)
+        except Exception as error:
+            return self._filled(self._first, refused(None, error))
+        form = form_from_request(shown.request)[0] if shown.request else self._first
+        return self._filled(form, link_value(shown))
+
+    def _filled(self, form: FormValues, link: dict[str, Any]) -> list[Any]:
+        """Values for all fields and the link; pickers get their choices at the same time."""
+        values: dict[str, Any] = dict(zip(FormValues.__dataclass_fields__, form.to_components(), strict=True))
+        drafters, trees = self.choices(form.target, form.drafter)
+        values["drafter"] = drafters | {"value": form.drafter}
+        values["tree"] = trees | {"value": form.tree}
+        return [*values.values(), link]
+
+    def _drafters(self, target: str) -> list[dict[str, Any]]:
+        try:
+            return self._runs.drafters(target)
+        except PERSONS_ERRORS:
+            return []
+
+    def _turns_with_answer(self, link: Any) -> list[dict[str, str]]:
+        """The turns of the run that is shown, with its answer."""
+        shown = request_from((link or {}).get("request"))
+        if shown is None:
+            return []
+        form, turns = form_from_request(shown)
+        answer = self._runs.answer(link["run"])
+        return [*turns, {"role": "user", "content": form.prompt}, {"role": "assistant", "content": answer}]
+
+
+def link_value(shown: ShownRun) -> dict[str, Any]:
+    request = shown.request.model_dump(mode="json") if shown.request else None
+    return {"run": shown.run_id, "request": request, "error": None}
+
+
+def refused(link: Any, error: Exception) -> dict[str, Any]:
+    """The same run as before with a sentence; `at` differs each time, so that the same sentence twice is news twice."""
+    value = dict(link or {"run": None, "request": None})
+    return value | {"error": one_sentence(error), "at": int(value.get("at") or 0) + 1}
+
+
+def earlier_turns(link: Any) -> list[dict[str, str]]:
+    """The turns before the prompt of the run that is shown."""
+    shown = request_from((link or {}).get("request"))
+    return form_from_request(shown)[1] if shown is not None else []

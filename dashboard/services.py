@@ -1,0 +1,48 @@
+"""What a page needs from outside, handed in as values. Reads no environment, starts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from backend.engine.protocol import Engine
+from dashboard.access import AccessPolicy
+
+
+class RunStore(Protocol):
+    """The part of the store that the dashboard reads."""
+
+    def list_runs(self, *args: Any, **kwargs: Any) -> Sequence[Any]: ...
+
+    def get_run(self, run_id: str) -> Any: ...
+
+
+@dataclass(frozen=True)
+class DashboardSettings:
+    """Args:
+    default_target: what the target picker shows at first.
+    demo_prompts: JSONL file with `category` and `turns`; the page offers its first turns. None or a missing file: no demos.
+    recent_limit: how many stored runs the page lists.
+    heartbeat_s: a stream that has nothing to say says so this often, so that proxies keep it open.
+    """
+
+    default_target: str = "smollm2-135m"
+    demo_prompts: Path | None = None
+    recent_limit: int = 30
+    heartbeat_s: float = 10.0
+
+
+@dataclass(frozen=True)
+class Services:
+    """Args:
+    engine: owns the device.
+    access: who may reach the pages.
+    store: finished runs, for the list of recent ones; None keeps only the runs of this process.
+    """
+
+    engine: Engine
+    access: AccessPolicy
+    store: RunStore | None = None
+    settings: DashboardSettings = field(default_factory=DashboardSettings)
