@@ -160,8 +160,9 @@ def unpack_answers(path: str | Path) -> list[Answer]:
     """Read what pack_answers wrote. Raises HeadwayError for a missing, damaged or newer file."""
     path = Path(path)
     try:
-        with _told(path, "read"), np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        # The file is opened here because numpy leaves a damaged one open.
+        with _told(path, "read"), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
         if int(arrays["version"]) != PACK_VERSION:
             raise HeadwayError(f"{path} was packed by another version of Headway; make it anew with `distill`.")
         return _unpacked(arrays)

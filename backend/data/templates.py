@@ -65,9 +65,9 @@ def loss_mask(tokenizer: Any, messages: Messages, max_tokens: int | None = None)
     parts are encoded apart, as they are when an answer is generated. Raises HeadwayError as encode_chat does, without
     an assistant turn, and when the template rewrites earlier turns (then no such borders exist).
     """
+    rendering = _Rendering(tokenizer, messages)
     if not any(message["role"] == "assistant" for message in messages):
         raise HeadwayError("The conversation has no answer of the assistant; nothing in it can be trained on.")
-    rendering = _Rendering(tokenizer, messages)
     ids: list[int] = []
     mask: list[bool] = []
     for part, written in rendering.parts():
