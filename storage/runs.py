@@ -94,9 +94,9 @@ def _search(wanted: str) -> ColumnElement[bool]:
     return or_(DecodeRun.id == wanted, tagged, *found)
 
 
-def start(session: Session, run_id: str, now: datetime, owner: str | None) -> None:
-    """queued -> running, under a new owner where one is given."""
-    values = {} if owner is None else {"owner": owner}
+def start(session: Session, run_id: str, now: datetime, **known: Any) -> None:
+    """queued -> running, with what became known since it was queued (None: nothing new)."""
+    values = {name: value for name, value in known.items() if value is not None}
     _move(session, run_id, ("queued",), status="running", started_at=now, **values)
 
 

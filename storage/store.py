@@ -260,10 +260,22 @@ class Store:
             session.add(row)
         return id
 
-    def start_run(self, run_id: str, *, owner: str | None = None) -> None:
-        """queued -> running; a process that takes over a run another one created names itself as owner."""
+    def start_run(
+        self,
+        run_id: str,
+        *,
+        owner: str | None = None,
+        settings: dict[str, Any] | None = None,
+        version_id: str | None = None,
+        drafter_id: str | None = None,
+    ) -> None:
+        """queued -> running; a process that takes over a run another one created names itself as owner.
+
+        What only became known when target and drafter were loaded (the full conditions, their records) is put in its place.
+        """
+        known = {"owner": owner, "settings": settings, "version_id": version_id, "drafter_id": drafter_id}
         with self._writing() as session:
-            runs.start(session, run_id, self._clock(), owner)
+            runs.start(session, run_id, self._clock(), **known)
 
     def append_steps(self, run_id: str, first_step: int, steps: Sequence[dict[str, Any]]) -> None:
         """Add a chunk of 1 to 64 steps whose first has the number `first_step`, counted from 0 over the run."""

@@ -111,3 +111,11 @@ def check_version(meta: DrafterMeta, target: Target, force: bool) -> list[str]:
         ) from None
     warning = check_match(trained_for, target.identity, force)
     return [] if warning is None else [warning]
+
+
+def folder_of(spec: str) -> Path | None:
+    """The folder of trained heads that `spec` names; None for drafters without one of their own."""
+    spec = spec.strip()
+    if spec in ("none", "ngram") or spec.startswith(DRAFT_PREFIX):
+        return None
+    return BUILTIN_MEDUSA if spec == "builtin-medusa" else Path(spec)

@@ -36,7 +36,7 @@ class Target:
     """One frozen model with its tokenizer.
 
     Attributes: model, tokenizer, config, device, dtype, identity, name, hidden_size, vocab_size, num_layers,
-    eos_token_ids (frozenset), max_context (tokens a sequence may have, prompt included).
+    num_parameters, eos_token_ids (frozenset), max_context (tokens a sequence may have, prompt included).
     """
 
     def __init__(self, model: Any, tokenizer: Any, identity: VersionIdentity, name: str, pack: bool = True) -> None:
@@ -57,6 +57,7 @@ class Target:
         self.eos_token_ids = _eos_ids(model, tokenizer)
         self.max_context = _max_context(self.config)
         self._windows = _layer_windows(self.config)
+        self.num_parameters = sum(weight.numel() for weight in model.parameters())  # shared weights count once
         if pack:
             pack_model(model)
             self._head = model.get_output_embeddings()

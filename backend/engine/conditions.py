@@ -1,0 +1,99 @@
+"""No number without its conditions: what has to be written beside every measurement of a decode run.
+
+Turns a request into the settings of the loop, and settings into plain JSON. Knows what determines a run; runs nothing.
+"""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+
+from backend.acceptance import Rule, SamplingSettings, check
+from backend.data.templates import encode_chat, encode_raw
+from backend.decoding.loop import DecodeSettings
+from backend.decoding.records import Detail
+from backend.drafters.base import Drafter
+from backend.engine.protocol import DecodeRequest
+from backend.errors import HeadwayError
+from backend.targets.target import Target
+from backend.trees import TreeShape
+from backend.trees.shapes import parse_tree
+
+PACKAGES = ("torch", "transformers")
+
+
+def check_request(request: DecodeRequest) -> None:
+    """Raise HeadwayError for what can be known to be wrong before anything is loaded."""
+    decode_settings(request, Detail.COUNTS)
+    wanted_tree(request)
+    if request.raw_prompt is not None and request.messages:
+        raise HeadwayError("Give either a conversation or a raw prompt, not both.")
+    text = request.raw_prompt if request.raw_prompt is not None else "".join(m.content for m in request.messages[-1:])
+    if not text.strip():
+        raise HeadwayError("The prompt is empty; write at least one character.")
+
+
+def decode_settings(request: DecodeRequest, detail: Detail) -> DecodeSettings:
+    """The loop's settings. At T = 0 every rule is greedy; the greedy rule above 0 is refused."""
+    sampling = SamplingSettings(
+        temperature=request.temperature,
+        top_k=request.top_k,
+        top_p=request.top_p,
+        min_p=request.min_p,
+        repetition_penalty=request.repetition_penalty,
+        banned_tokens=request.banned_tokens,
+    )
+    rule = Rule(request.rule, epsilon=request.epsilon, delta=request.delta)
+    check(rule, sampling)
+    return DecodeSettings(request.max_new_tokens, rule, sampling, request.stop, request.seed, detail)
+
+
+def wanted_tree(request: DecodeRequest) -> TreeShape | None:
+    """The tree that was asked for; None means the drafter's own."""
+    return parse_tree(request.tree) if request.tree else None
+
+
+def encode_request(request: DecodeRequest, target: Target) -> list[int]:
+    """The prompt as token ids, through the target's own template unless it is raw."""
+    if request.raw_prompt is not None:
+        return encode_raw(target.tokenizer, request.raw_prompt)
+    return encode_chat(target.tokenizer, [message.model_dump() for message in request.messages])
+
+
+def conditions(request: DecodeRequest, target: Target, drafter: Drafter) -> dict[str, Any]:
+    """Everything a reader needs to repeat the run: request, version, tree as it was drafted, machine and packages."""
+    asked = request.model_dump(mode="json", exclude={"messages", "raw_prompt"})
+    return asked | {
+        "raw": request.raw_prompt is not None,
+        "tree_paths": drafter.shape.to_json(),
+        "num_nodes": drafter.shape.num_nodes,
+        "drafter_name": drafter.name,
+        "family": drafter.family,
+        "version": target.identity.to_dict(),
+        "attention": target.attention,
+        "batch": 1,
+        "device": device_name(target.device),
+        "dtype": str(target.dtype).removeprefix("torch."),
+        "threads": torch.get_num_threads(),
+        "packages": packages(),
+    }
+
+
+def device_name(device: torch.device) -> str:
+    """cuda: the card's name; cpu: the processor's architecture."""
+    if device.type == "cuda":
+        return f"{device} ({torch.cuda.get_device_name(device)})"
+    return f"{device} ({platform.processor() or platform.machine()})"
+
+
+def packages() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,47 @@
+"""Targets and drafters into the store's words: which version, which heads a run belongs to.
+
+Knows both sides' records and nothing of decoding.
+"""
+
+from __future__ import annotations
+
+from backend.drafters.checkpoint import read_meta
+from backend.drafters.registry import folder_of
+from backend.targets.target import Target
+from storage import Store, VersionIdentity
+
+
+def register_version(store: Store, target: Target) -> str:
+    """The id of this target's version, recorded if it is new."""
+    known = target.identity
+    identity = VersionIdentity(
+        weights_id=known.weights_id,
+        tokenizer_id=known.tokenizer_id,
+        template_id=known.template_id,
+        adapter_id=None if known.adapter_id == "none" else known.adapter_id,
+        quantisation=None if known.quantisation == "none" else known.quantisation,
+    )
+    return store.register_version(
+        identity,
+        label=target.name,
+        source=target.name,
+        model_type=target.config.model_type,
+        num_parameters=target.num_parameters,
+    ).id
+
+
+def register_drafter(store: Store, spec: str, version_id: str) -> str | None:
+    """The id of the trained heads that `spec` names, recorded if they are new; None for drafters without weights of their own."""
+    folder = folder_of(spec)
+    if folder is None:
+        return None
+    meta = read_meta(folder)
+    return store.register_drafter(
+        family=meta.family,
+        name=meta.name,
+        path=str(folder),
+        weights_hash=meta.weights_sha256,
+        version_id=version_id,
+        config=meta.config,
+        lineage=meta.lineage,
+    ).id

@@ -1,0 +1,90 @@
+"""What an engine has on its bench: the loaded target, and drafters made for it.
+
+One target at a time: loading another one lets go of the first. Knows how to get from a request to (target, drafter); runs nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from backend.drafters.base import Drafter
+from backend.drafters.checkpoint import META, read_meta
+from backend.drafters.registry import BUILTIN_MEDUSA, load_drafter
+from backend.engine.conditions import wanted_tree
+from backend.engine.protocol import DecodeRequest
+from backend.errors import HeadwayError
+from backend.settings import Settings
+from backend.targets.opening import open_target
+from backend.targets.target import Target
+
+Progress = Callable[[float, str], None]
+
+
+class Workbench:
+    """Not thread safe: used by the engine's one worker."""
+
+    def __init__(self, settings: Settings, device: str | None, dtype: str | None, trust_remote_code: bool) -> None:
+        self._settings, self._device, self._dtype, self._trust = settings, device, dtype, trust_remote_code
+        self._target: Target | None = None
+        self._drafters: dict[tuple[str, bool], tuple[Drafter, list[str]]] = {}
+
+    @property
+    def loaded(self) -> str | None:
+        return self._target.name if self._target else None
+
+    def target(self, name: str, progress: Progress) -> Target:
+        """The target called `name`, loaded if it isn't."""
+        if self._target is None or self._target.name != name:
+            self._target, self._drafters = None, {}
+            gc.collect()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+            self._target = self._open(name, progress)
+        return self._target
+
+    def drafter(self, request: DecodeRequest, target: Target) -> tuple[Drafter, list[str]]:
+        """The request's drafter with the request's tree, and warnings to show."""
+        key = (request.drafter.strip(), request.force)
+        if key not in self._drafters:
+            self._drafters[key] = load_drafter(
+                request.drafter,
+                target,
+                force=request.force,
+                open_target=lambda name: self._open(name, lambda fraction, sentence: None),
+            )
+        drafter, warnings = self._drafters[key]
+        shape = wanted_tree(request)
+        if request.max_depth is not None:
+            shape = (shape or drafter.shape).cut(request.max_depth)
+        if shape is not None and (drafter.family != "none" or request.tree):
+            drafter = drafter.with_shape(shape)
+        return drafter.with_sampled(request.sampled), warnings
+
+    def _open(self, name: str, progress: Progress) -> Target:
+        return open_target(name, self._settings, self._device, self._dtype, self._trust, progress)
+
+
+def known_drafters(settings: Settings) -> list[dict[str, Any]]:
+    """What can draft, without loading weights: the built-in heads, the home folder's, and those that need no training."""
+    found = []
+    for spec, folder in [("builtin-medusa", BUILTIN_MEDUSA), *_home_folders(settings)]:
+        if not (folder / META).is_file():
+            continue
+        try:
+            meta = read_meta(folder)
+        except HeadwayError:
+            continue
+        target = str(meta.lineage.get("target", ""))
+        found.append({"spec": spec, "name": meta.name, "family": meta.family, "target": target, "tree": meta.tree})
+    for spec, name in (("ngram", "n-gram lookup in the text so far"), ("none", "none: plain decoding")):
+        found.append({"spec": spec, "name": name, "family": spec, "target": "", "tree": []})
+    return found
+
+
+def _home_folders(settings: Settings) -> list[tuple[str, Any]]:
+    folder = settings.home / "drafters"
+    return [(str(path), path) for path in sorted(folder.iterdir())] if folder.is_dir() else []
