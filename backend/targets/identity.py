@@ -32,7 +32,7 @@ from backend.targets.tiny import tiny_model
 
 _SCHEME: Final = 1  # part of every cached id: raise it when the canonical form changes
 _BLOCK: Final = 2**22  # numbers hashed at a time, so that no second copy of a large tensor is made
-_HEADS: Final = ("lm_head.weight", "embed_out.weight")
+_HEADS: Final = ("lm_head.weight", "embed_out.weight")  # the output head's names in checkpoints
 _WORDS: Final = {
     "weights_id": "weights",
     "adapter_id": "adapter",
@@ -186,7 +186,8 @@ def _combine(entries: Iterable[tuple[str, tuple[int, ...], str]]) -> str:
     others = {value for name, value in tensors.items() if not name.endswith(_HEADS)}
     kept = {name: value for name, value in tensors.items() if not (name.endswith(_HEADS) and value in others)}
     prefix = _common_prefix([name for name in kept if not name.endswith(_HEADS)])
-    lines = sorted(f"{name.removeprefix(prefix)} {list(shape)} {digest}" for name, (shape, digest) in kept.items())
+    plain = {_HEADS[0] if name.endswith(_HEADS) else name.removeprefix(prefix): value for name, value in kept.items()}
+    lines = sorted(f"{name} {list(shape)} {digest}" for name, (shape, digest) in plain.items())
     return hashlib.sha256("\n".join([f"scheme {_SCHEME}", *lines]).encode()).hexdigest()
 
 

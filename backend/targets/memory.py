@@ -63,7 +63,7 @@ def estimate_model(model: torch.nn.Module, config: Any, dtype: torch.dtype) -> M
 def kv_bytes_per_token(config: Any, dtype: torch.dtype) -> int:
     """Bytes of keys and values that one token of one sequence adds over all layers; 0 for models without attention.
 
-    Latent attention (DeepSeek) counts the expanded keys and values, which is what transformers caches.
+    Latent attention (DeepSeek) caches the compressed latent and the rotary key, Falcon's newer design all heads.
     """
     text = config.get_text_config(decoder=True)
     layers = getattr(text, "num_hidden_layers", None) or 0
@@ -71,9 +71,10 @@ def kv_bytes_per_token(config: Any, dtype: torch.dtype) -> int:
     if not heads:
         return 0
     if getattr(text, "kv_lora_rank", None):
-        width = heads * (text.qk_nope_head_dim + text.qk_rope_head_dim + text.v_head_dim)
-        return int(layers * width * dtype.itemsize)
-    kv_heads = getattr(text, "num_key_value_heads", None) or getattr(text, "num_kv_heads", None) or heads
+        return int(layers * (text.kv_lora_rank + text.qk_rope_head_dim) * dtype.itemsize)
+    kv_heads = getattr(text, "num_key_value_heads", None) or heads
+    if getattr(text, "multi_query", False) and not getattr(text, "new_decoder_architecture", False):
+        kv_heads = 1
     head_dim = getattr(text, "head_dim", None) or text.hidden_size // heads
     return int(layers * 2 * kv_heads * head_dim * dtype.itemsize)
 

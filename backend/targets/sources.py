@@ -137,7 +137,12 @@ def _base_model(path: Path) -> str:
 
 
 def _looks_like_path(name: str) -> bool:
-    return name.startswith(("/", "./", "../", "~")) or "\\" in name or name.count("/") > 1 or name.endswith(".gguf")
+    return (
+        name.startswith(("/", "./", "../", "~"))
+        or "\\" in name
+        or name.partition("@")[0].count("/") > 1
+        or name.endswith(".gguf")
+    )
 
 
 def _shown(name: str) -> str:
