@@ -41,8 +41,8 @@ def test_size_categories_and_repetition() -> None:
 def test_held_out_functions_are_never_trained_on() -> None:
     names = []
     for name in FILES[:2]:
-        prompts = read_prompts(ROOT / "prompts" / name).prompts
-        names.append({found for p in prompts for found in re.findall(r"def (\w+)\(", p.turns[0]) if p.category == "code"})
+        code = [p.turns[0] for p in read_prompts(ROOT / "prompts" / name).prompts if p.category == "code"]
+        names.append({found for turn in code for found in re.findall(r"def (\w+)\(", turn)})
     assert len(names[0]) > 100 and len(names[1]) >= 5 and not names[0] & names[1]
 
 
