@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from filelock import FileLock
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
@@ -53,8 +54,8 @@ def convert_gguf(path: Path, cache: Path, progress: Progress | None = None) -> P
         with FileLock(folder.parent / f".{folder.name}.lock"):
             if not folder.is_dir():  # another process may have made it while we waited
                 _convert_into(path, folder, report)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
+    except (OSError, SafetensorError) as error:  # safetensors wraps the operating system's error in its own
+        reason = getattr(error, "strerror", None) or "the disk is full or not writable"
         raise HeadwayError(f"The GGUF file {path} could not be converted into {folder}: {reason.lower()}.") from error
     return folder
 

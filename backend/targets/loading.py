@@ -145,6 +145,7 @@ def fetch_folder(
         return source.path
     if source.kind is SourceKind.GGUF:
         assert source.path is not None
+        require_room(source.name, source.path.stat().st_size, torch.device("cpu"))  # it only grows by de-quantising
         return convert_gguf(source.path, (settings or Settings.from_environ()).cache, progress)
     return download(source, trust_remote_code, progress)
 

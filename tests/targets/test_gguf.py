@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 from transformers import PreTrainedModel
 
 from backend.errors import HeadwayError
@@ -111,6 +112,17 @@ def test_a_failed_conversion_leaves_nothing(file: Path, tmp_path: Path) -> None:
     damaged.write_bytes(b"PK\x03\x04")
     with pytest.raises(HeadwayError, match="not a GGUF file"):
         convert_gguf(damaged, tmp_path / "cache")
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: PreTrainedModel, folder: Path) -> None:
+        (folder / "model.safetensors").write_bytes(b"half")
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(PreTrainedModel, "save_pretrained", full)
+    with pytest.raises(HeadwayError, match="the disk is full or not writable"):
+        convert_gguf(file, tmp_path)
+    assert [entry.suffix for entry in (tmp_path / "targets").iterdir()] in ([], [".lock"])
 
 
 def test_a_cache_that_cannot_be_written_is_said(file: Path, tmp_path: Path) -> None:
