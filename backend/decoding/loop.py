@@ -5,8 +5,8 @@
     commit:  the acceptance rule picks a path; its cache entries stay, all others are forgotten; the target's own token
              after the path becomes the next root
 
-Plain decoding is this loop with a drafter that proposes nothing. The loop knows no family of drafters and no form of page: it
-takes token ids and yields records.
+Plain decoding is this loop with a drafter that proposes nothing. The loop knows no family of drafters and no form of
+page: it takes token ids and yields records.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import blake2b
 
 import torch
 from torch import Tensor
@@ -36,8 +37,9 @@ Record = PrefillTrace | StepTrace | DecodeResult
 class DecodeSettings:
     """What determines a run besides target, drafter and prompts.
 
-    Every row draws from a generator of its own, made from `seed` and the row's number, so what a row says does not depend on
-    which rows happen to be decoded beside it.
+    Every row draws from a generator of its own, seeded anew in each step from `seed`, the row's number and how many
+    tokens it has, so what a row says does not depend on which rows happen to be decoded beside it. (Sampled drafts are
+    drawn for all rows together; they change which tokens are tried, never their distribution.)
     """
 
     max_new_tokens: int = 128
@@ -60,14 +62,16 @@ def decode(
 ) -> Iterator[Record]:
     """Answer `prompts` (token ids), up to `batch` at a time; a finished row is replaced by the next prompt at once.
 
-    Yields a PrefillTrace when a row starts, a StepTrace per row and step, a DecodeResult when a row ends; `row` in each is the
-    prompt's number: its place in `prompts`, or numbers[place], so that work taken up again draws what it would have drawn.
-    `cancelled` is asked once a step; when it says so, every open row ends with reason cancelled.
+    Yields a PrefillTrace when a row starts, a StepTrace per row and step, a DecodeResult when a row ends; `row` in each
+    is the prompt's number: its place in `prompts`, or numbers[place], so that work taken up again draws what it would
+    have drawn. `cancelled` is asked once a step; when it says so, every open row ends with reason cancelled.
 
-    Raises HeadwayError for an empty or over-long prompt, and for a rule that does not fit the temperature; rows already
-    yielded stay valid.
+    Raises HeadwayError before the first record for an empty or over-long prompt, for a rule that does not fit the
+    temperature, and for a number of new tokens or rows below 1.
     """
     check(settings.rule, settings.sampling)
+    if batch < 1:
+        raise HeadwayError(f"The number of rows decoded at once must be at least 1, but it is {batch}.")
     if settings.max_new_tokens < 1:
         raise HeadwayError(f"The number of new tokens must be at least 1, but it is {settings.max_new_tokens}.")
     listed = [list(prompt) for prompt in prompts]
@@ -84,8 +88,8 @@ def _check_prompt(target: Target, drafter: Drafter, prompt: list[int], settings:
     needed = len(prompt) + settings.max_new_tokens + drafter.shape.max_depth
     if needed > target.max_context:
         raise HeadwayError(
-            f"The prompt has {len(prompt)} tokens and {settings.max_new_tokens} new ones are asked for; {target.name} has room for "
-            f"{target.max_context - drafter.shape.max_depth} in all, so shorten the prompt or ask for fewer."
+            f"The prompt has {len(prompt)} tokens and {settings.max_new_tokens} new ones are asked for; {target.name} "
+            f"has room for {target.max_context - drafter.shape.max_depth} in all: shorten the prompt or ask for fewer."
         )
 
 
@@ -93,17 +97,23 @@ class _Batch:
     """Slots 0..active-1 hold open rows; state tensors have one row a slot and are written in place."""
 
     def __init__(
-        self, target: Target, drafter: Drafter, prompts: list[tuple[int, list[int]]], settings: DecodeSettings, slots: int
+        self,
+        target: Target,
+        drafter: Drafter,
+        prompts: list[tuple[int, list[int]]],
+        settings: DecodeSettings,
+        slots: int,
     ) -> None:
         self.target, self.drafter, self.settings = target, drafter, settings
         self.waiting = prompts[::-1]
         shape = drafter.shape
-        room = max(len(prompt) for _, prompt in prompts) + settings.max_new_tokens + shape.num_nodes + shape.max_depth + 2
+        longest = max(len(prompt) for _, prompt in prompts) + settings.max_new_tokens
+        room = longest + shape.num_nodes + shape.max_depth + 2
         self.cache = target.new_cache(slots, room)
         self.slots = slots
         self.rows: list[Row] = []
-        self.generators: list[torch.Generator] = []
-        self.draft_generator = _generator(settings.seed, -1, target.device)
+        self.generators = [torch.Generator() for _ in range(slots)]
+        self.draft_generator = torch.Generator(device=target.device).manual_seed(_mixed(settings.seed, -1, 0))
         self.tokens = torch.zeros(slots, room, dtype=torch.int64, device=target.device)
         self.hidden = torch.zeros(slots, target.hidden_size, dtype=target.dtype, device=target.device)
         self.seen: Tensor | None = None
@@ -124,7 +134,7 @@ class _Batch:
                 yield from self._step()
                 yield from self._close_finished()
 
-    # -- rows come and go -------------------------------------------------------------------------------------------------
+    # -- rows come and go ----------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
     def _open(self, slot: int) -> Iterator[Record]:
@@ -134,23 +144,23 @@ class _Batch:
         self.cache.clear(slot)
         hidden = self.target.prefill(self.cache, slot, prompt)
         self.tokens[slot, : len(prompt)] = torch.tensor(prompt, device=self.target.device)
-        generator = _generator(self.settings.seed, index, self.target.device)
         seen = None
         if self.seen is not None:
             lengths = torch.tensor([len(prompt)], device=self.target.device)
-            seen = self.seen[slot : slot + 1] = seen_tokens(self.tokens[slot : slot + 1], lengths, self.target.vocab_size)
+            seen = self.seen[slot : slot + 1]
+            seen.copy_(seen_tokens(self.tokens[slot : slot + 1], lengths, self.target.vocab_size))
         first = verify(
             self.settings.rule,
             DraftTree.root_only(self.tokens[slot, len(prompt) - 1 : len(prompt)]),
             self.target.logits(hidden)[:, None],
             self.settings.sampling,
-            generator=[generator],
+            generator=[self.generators[slot].manual_seed(_mixed(self.settings.seed, index, 0))],
             seen=seen,
         ).next_token
         self.hidden[slot] = hidden[0]
         self.tokens[slot, len(prompt)] = first[0]
-        if self.seen is not None:
-            mark_seen(self.seen[slot : slot + 1], first[:, None])
+        if seen is not None:
+            mark_seen(seen, first[:, None])
         token = int(first.item())
         eos = frozenset() if self.settings.ignore_eos else self.target.eos_token_ids
         text = TextStream(self.target.tokenizer, self.settings.stop)
@@ -160,7 +170,6 @@ class _Batch:
             yield from (trace, row.result())
             return
         self.rows.append(row)
-        self.generators.append(generator)
         self.drafter.replace_rows([slot])
         yield trace
 
@@ -175,9 +184,8 @@ class _Batch:
             last = len(self.rows) - 1
             if slot != last:
                 self._move(last, slot)
-            self.rows[slot], self.generators[slot] = self.rows[last], self.generators[last]
+            self.rows[slot] = self.rows[last]
             self.rows.pop()
-            self.generators.pop()
 
     def _move(self, source: int, target: int) -> None:
         self.cache.copy_row(source, target)
@@ -186,7 +194,7 @@ class _Batch:
                 state[target] = state[source]
         self.drafter.replace_rows([target])
 
-    # -- one step -----------------------------------------------------------------------------------------------------------
+    # -- one step ------------------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
     def _step(self) -> Iterator[Record]:
@@ -203,7 +211,7 @@ class _Batch:
             draft.tree,
             out.logits,
             settings.sampling,
-            generator=self.generators,
+            generator=self._chance(),
             distribution=draft.distribution,
             seen=seen,
         )
@@ -220,11 +228,21 @@ class _Batch:
         for row, part in zip(self.rows, numbers, strict=True):
             yield row.stepped(part, parts, step_ms)
 
+    def _chance(self) -> list[torch.Generator]:
+        """The open rows' generators. Seeded anew in each step: how many numbers the last one took depends on how deep
+        its tree was, and that depends on the other rows.
+        """
+        if self.settings.sampling.greedy:
+            return self.generators[: len(self.rows)]
+        seed = self.settings.seed
+        pairs = zip(self.generators, self.rows, strict=False)
+        return [generator.manual_seed(_mixed(seed, row.index, len(row.tokens))) for generator, row in pairs]
+
     def _context(self, rows: slice) -> DraftContext:
         lengths = [length + 1 for length in self.cache.lengths[rows]]  # the root is committed but not yet in the cache
         return DraftContext(
             tokens=self.tokens[rows],
-            lengths=torch.tensor(lengths, device=self.target.device),
+            lengths=self.cache.lengths_on_device(rows) + 1,
             hidden=self.hidden[rows],
             temperature=self.settings.sampling.temperature,
             generator=self.draft_generator,
@@ -232,9 +250,11 @@ class _Batch:
             host_lengths=lengths,
         )
 
-    def _remember(self, rows: slice, committed: Tensor, num_accepted: Tensor, hidden: Tensor, last_node: Tensor) -> None:
+    def _remember(
+        self, rows: slice, committed: Tensor, num_accepted: Tensor, hidden: Tensor, last_node: Tensor
+    ) -> None:
         """Write the committed tokens behind each row's text, and the state from which the new root was predicted."""
-        lengths = torch.tensor(self.cache.lengths[rows], device=self.target.device)[:, None] + 1
+        lengths = self.cache.lengths_on_device(rows)[:, None] + 1
         columns = torch.arange(committed.shape[1], device=self.target.device)
         self.tokens[rows].scatter_(1, lengths + columns, committed)
         batch = torch.arange(committed.shape[0], device=self.target.device)
@@ -243,7 +263,6 @@ class _Batch:
             mark_seen(self.seen[rows], torch.where(columns <= num_accepted[:, None], committed, -1))
 
 
-def _generator(seed: int, row: int, device: torch.device) -> torch.Generator:
-    """A generator for one row. Philox and Mersenne twister both mix their seed, so neighbours are unrelated streams."""
-    generator = torch.Generator(device="cpu" if row >= 0 else device)
-    return generator.manual_seed((seed * 1_000_003 + row + 1) % 2**63)
+def _mixed(seed: int, row: int, position: int) -> int:
+    """32 bits (torch's Mersenne twister takes no more) out of three numbers; neighbours give unrelated ones."""
+    return int.from_bytes(blake2b(f"{seed} {row} {position}".encode(), digest_size=4).digest(), "little")

@@ -1,7 +1,8 @@
 """The one copy from the device to the host that a step makes, and what is read out of it.
 
-Everything the host wants to know of B rows is laid side by side in one float64 tensor (token ids are exact in it), copied once, and
-cut up again. With detail *counts* these are a dozen numbers a row; with *full* the whole tree with its probabilities.
+Everything the host wants to know of B rows is laid side by side in one float64 tensor (token ids are exact in it),
+copied once, and cut up again. With detail *counts* these are a dozen numbers a row; with *full* the whole tree with its
+probabilities.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _tree_trace(row: dict[str, list[float]], width: int, pieces: Callable[[int],
         return [int(value) for value in row[name][:width]]
 
     def maybe(name: str) -> list[float | None]:
-        return [None if math.isnan(value) else value for value in row[name][:width]]
+        return [value if math.isfinite(value) else None for value in row[name][:width]]
 
     tokens, best = ints("tokens"), ints("best_tokens")
     return TreeTrace(

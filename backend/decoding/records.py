@@ -1,7 +1,8 @@
 """The records that decoding yields: one type from the loop to the store and the browser.
 
-Plain frozen dataclasses of numbers and strings, no tensors, so that they can be written as JSON, stored and replayed without
-torch. They hold counts; ratios (acceptance length, tokens/s) are computed where they are shown, see `DecodeResult`.
+Plain frozen dataclasses of numbers and strings, no tensors, so that they can be written as JSON, stored and replayed
+without torch. They hold counts; ratios (acceptance length, tokens/s) are computed where they are shown, see
+`DecodeResult`.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ class TreeTrace:
         pieces: the token's text as it would be shown (a part of a character shows as U+FFFD).
         verdicts: values of `acceptance.Verdict`: 0 not reached, 1 accepted, 2 rejected.
         draft_probs: what the drafter thought of the node; None where it had no opinion.
-        target_probs: the target's probability of the node's token at its parent, after the logit processors; None for the root.
-        scores, thresholds: what the rule compared with what; None where the node was not looked at.
+        target_probs: the target's probability of the node's token at its parent, after the logit processors; None for
+            the root.
+        scores, thresholds: what the rule compared with what; None where the node was not looked at, or where the logit
+            it would show is that of a banned token (JSON has no infinity).
         best_tokens, best_pieces, best_probs: the target's own likeliest next token after each column.
     """
 
@@ -71,8 +74,9 @@ class StepTrace:
         step: 1, 2, ... within the sequence.
         num_drafted: real nodes of the row's tree (the root not counted).
         num_accepted: drafted tokens the rule accepted, before any cut.
-        num_tried: depths at which a child was drafted under the accepted path: num_accepted, plus one when the last accepted
-            node had children and none was taken. "Drafted at depth d" for the conditional acceptance means num_tried >= d.
+        num_tried: depths at which a child was drafted under the accepted path: num_accepted, plus one when the last
+            accepted node had children and none was taken. "Drafted at depth d" for the conditional acceptance means
+            num_tried >= d.
         num_cut: accepted or bonus tokens thrown away because an end token, stop string or the limit came first.
         tokens: the tokens committed by this step, after the cut, at most num_accepted + 1.
         text: text that became ready to be shown.

@@ -1,6 +1,7 @@
 """One sequence of a batch: what the host knows of it while it is decoded.
 
-Keeps the counts, cuts at end tokens, stop strings and the limit, and makes the records. It does not touch tensors or the model.
+Keeps the counts, cuts at end tokens, stop strings and the limit, and makes the records. It does not touch tensors or
+the model.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Token ids to text, piece by piece: never a broken character, never the beginning of a stop string.
 
-Knows a tokenizer's `decode` and nothing else. A token may hold part of a character (bytes of an emoji) or change how its neighbour
-is written (a leading space), so text is made from a short window of tokens and only handed out when it can no longer change.
+Knows a tokenizer's `decode` and nothing else. A token may hold part of a character (bytes of an emoji) or change how
+its neighbour is written (a leading space), so text is made from a short window of tokens and only handed out when it
+can no longer change.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 BROKEN = "\N{REPLACEMENT CHARACTER}"
-#: A valid UTF-8 character has at most 4 bytes, so more pending tokens than this are not the beginning of one.
-MAX_PENDING = 8
+#: The beginning of a UTF-8 character is at most 3 bytes, and tokenizers show it as one or as so many broken ones.
+MAX_LIVE = 3
 
 
 class TextStream:
@@ -22,7 +23,8 @@ class TextStream:
         self._stop = [text for text in stop if text]
         self._tokens: list[int] = []
         self._window = 0  # first token of the decoding window
-        self._settled = 0  # tokens whose text is final
+        self._whole = 0  # tokens whose text ends in a whole character: where the next window may begin
+        self._done = 0  # characters of the window's text that are final
         self._text = ""  # all final text
         self._given = 0  # characters already handed out
         self.stopped = False
@@ -35,7 +37,7 @@ class TextStream:
     def push(self, token: int) -> bool:
         """Add a token; True when a stop string is complete with it (the caller throws away what follows)."""
         self._tokens.append(token)
-        self._settle(force=len(self._tokens) - self._settled > MAX_PENDING)
+        self._settle(force=False)
         return self.stopped
 
     def take(self) -> str:
@@ -52,13 +54,16 @@ class TextStream:
         return piece
 
     def _settle(self, force: bool) -> None:
-        before = self._decode(self._tokens[self._window : self._settled])
-        after = self._decode(self._tokens[self._window :])
-        if not force and after.endswith(BROKEN):
-            return
+        """Add what has become final: all of the window's text but the broken characters that may yet become whole."""
+        window = self._decode(self._tokens[self._window :])
+        broken = len(window) - len(window.rstrip(BROKEN))
+        final = len(window) if force else len(window) - min(broken, MAX_LIVE)
         searched_from = max(0, len(self._text) - max((len(stop) for stop in self._stop), default=0))
-        self._text += after[len(before) :]
-        self._window, self._settled = self._settled, len(self._tokens)
+        self._text += window[self._done : final]
+        self._done = max(self._done, final)
+        if not broken:  # keep the last whole piece in the window: a tokenizer may write a text's first token otherwise
+            self._window, self._whole = self._whole, len(self._tokens)
+            self._done = len(self._decode(self._tokens[self._window :]))
         found = [self._text.find(stop, searched_from) for stop in self._stop]
         if any(place >= 0 for place in found):
             self._text = self._text[: min(place for place in found if place >= 0)]

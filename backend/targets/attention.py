@@ -1,8 +1,9 @@
-"""The attention function that target models run with: grouped heads without copying keys, soft-capping and sinks included.
+"""The attention function that target models run with: grouped heads without copying keys, caps and sinks included.
 
-transformers' own `sdpa` repeats every key and value head for its query group as soon as a mask is given, which copies the whole
-cache at every layer of every step, and it ignores soft-capping. Here the query heads of a group are folded into the row
-dimension instead: [B, kv_heads, group * rows, head_dim] against the cache as it lies. It does not know trees: the mask says it all.
+transformers' own `sdpa` repeats every key and value head for its query group as soon as a mask is given, which copies
+the whole cache at every layer of every step, and it ignores soft-capping. Here the query heads of a group are folded
+into the row dimension instead: [B, kv_heads, group * rows, head_dim] against the cache as it lies. It does not know
+trees: the mask says it all.
 """
 
 from __future__ import annotations
@@ -79,10 +80,10 @@ def _explicit(
 
 
 def install(model: Any) -> str:
-    """Make `model` use the grouped attention where its class allows it; returns the name of the implementation now in use.
+    """Make `model` use the grouped attention where its class allows it; returns the name of what it now uses.
 
-    Older model classes bring their own attention code, which takes an additive mask as it is; they keep it, and the self-test
-    decides whether it is good enough.
+    Older model classes bring their own attention code, which takes an additive mask as it is; they keep it, and the
+    self-test decides whether it is good enough.
     """
     AttentionInterface.register(NAME, grouped_attention)
     AttentionMaskInterface.register(NAME, eager_mask)  # for plain passes without a mask of ours

@@ -1,9 +1,9 @@
 """A preallocated key/value cache that is written in place and can forget.
 
-Rows (sequences) have their own committed lengths. A verification pass writes its M = N + 1 columns behind the committed part;
-`commit` moves the kept nodes' entries to the front of that part and forgets the rest by not counting it. Nothing is ever copied
-to grow, nothing is dropped for sliding windows: windows live in the mask (see tree_pass.py). All layers of equal shape live in one
-tensor, so that a commit is two operations whatever the number of layers.
+Rows (sequences) have their own committed lengths. A verification pass writes its M = N + 1 columns behind the committed
+part; `commit` moves the kept nodes' entries to the front of that part and forgets the rest by not counting it. Nothing
+is ever copied to grow, nothing is dropped for sliding windows: windows live in the mask (see tree_pass.py). All layers
+of equal shape live in one tensor, so that a commit is two operations whatever the number of layers.
 
 The cache does not know trees, tokens or models; it sees columns.
 """
@@ -34,9 +34,21 @@ class KVCache:
         self._num_layers = num_layers
         self._stacks: list[Tensor] = []  # each [layers, rows, heads, capacity, head_dim]
         self._slots_used: list[int] = []
+        self._uploaded: tuple[list[int], Tensor] | None = None
         self.window = _Window(slice(0, rows), 0, None)
         self.layers = [_TreeCacheLayer(self) for _ in range(num_layers)]
         self.for_model = Cache(layers=list(self.layers))
+
+    def lengths_on_device(self, rows: slice) -> Tensor:
+        """int64 [rows]: the committed lengths as a tensor, sent over once for each change and never waited for.
+
+        Sending ordinary memory to a GPU makes the host wait until all queued work is done, which in the middle of a
+        step would cost as much as reading a result back; pinned memory is sent in passing.
+        """
+        if self._uploaded is None or self._uploaded[0] != self.lengths:
+            lengths = torch.tensor(self.lengths, pin_memory=self.device.type == "cuda")
+            self._uploaded = (list(self.lengths), lengths.to(self.device, non_blocking=True))
+        return self._uploaded[1][rows]
 
     def open_window(self, rows: slice, width: int) -> None:
         """The next pass computes `width` columns for these rows, to be written right behind each row's committed part.
@@ -46,11 +58,12 @@ class KVCache:
         lengths = self.lengths[rows]
         filled = max(lengths) + width
         if filled > self.capacity:
-            raise HeadwayError(f"The text no longer fits: it needs {filled} tokens, and room was made for {self.capacity}.")
+            raise HeadwayError(
+                f"The text no longer fits: it needs {filled} tokens, and room was made for {self.capacity}; shorten it."
+            )
         columns = None
         if len(set(lengths)) > 1:
-            starts = torch.tensor(lengths, device=self.device)
-            columns = starts[:, None] + torch.arange(width, device=self.device)  # [rows, width]
+            columns = self.lengths_on_device(rows)[:, None] + torch.arange(width, device=self.device)  # [rows, width]
         self.window = _Window(rows, filled, columns, start=lengths[0], width=width)
 
     def advance(self, rows: slice, counts: Sequence[int]) -> None:
@@ -61,17 +74,17 @@ class KVCache:
     def move(self, rows: slice, path: Tensor) -> None:
         """Bring the kept columns of the last pass together: column path[b, d - 1] moves to column d, for every depth d.
 
-        `path` int64 [rows, D], padded with -1, increasing along a row: no source is overwritten before it is read, since all are
-        gathered first. Does not change the lengths; follow with `advance`.
+        `path` int64 [rows, D], padded with -1, increasing along a row: no source is overwritten before it is read,
+        since all are gathered first. Does not change the lengths; follow with `advance`.
         """
         batch, depth = path.shape
         if depth == 0:
             return
-        starts = torch.tensor(self.lengths[rows], device=path.device)[:, None]
+        starts = self.lengths_on_device(rows)[:, None]
         target = torch.arange(1, depth + 1, device=path.device).expand(batch, depth)
         source = torch.where(path < 0, target, path) + starts  # padding moves onto itself
         target = target + starts
-        # A row of padding may point behind the cache when it is nearly full; such a column holds nothing and moves onto itself.
+        # Padding may point behind a nearly full cache; the last column then moves onto itself, which changes nothing.
         source, target = source.clamp(max=self.capacity - 1), target.clamp(max=self.capacity - 1)
         index = torch.arange(batch, device=path.device)[:, None]
         for stack in self._stacks:
@@ -90,7 +103,7 @@ class KVCache:
         self.lengths[row] = 0
 
     def _room(self, like: Tensor) -> Tensor:
-        """[rows, heads, capacity, head_dim] for one layer's keys or values, out of a stack shared by layers of equal shape."""
+        """[rows, heads, capacity, head_dim] for one layer's keys or values, cut from a stack of equal layers."""
         _, heads, _, width = like.shape
         for i, stack in enumerate(self._stacks):
             matches = stack.shape[2] == heads and stack.shape[4] == width and stack.dtype == like.dtype
@@ -110,11 +123,11 @@ class _Window:
         self.rows, self.filled, self.columns, self.start, self.width = rows, filled, columns, start, width
 
 
-class _TreeCacheLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers ships no types for it
+class _TreeCacheLayer(CacheLayerMixin):
     """One decoder layer's part, as transformers' cache protocol wants it."""
 
     def __init__(self, owner: KVCache) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # transformers' own is untyped
         self._owner = owner
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
@@ -126,6 +139,7 @@ class _TreeCacheLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers sh
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
+        assert self.keys is not None and self.values is not None, "lazy_initialization makes room"
         window = self._owner.window
         keys, values = self.keys[window.rows], self.values[window.rows]
         if window.columns is None:

@@ -1,8 +1,9 @@
 """Linear layers whose weights are laid out once for oneDNN, for float32 on CPUs.
 
-torch's default float32 linear is slow when there are few rows, which is all that decoding has: on two AVX2 cores a pass over 16
-rows costs about 2.6 plain steps with it and 1.5 with packed weights, and a plain step itself is faster. The packed weight
-is opaque; whoever needs the numbers (hashing, LM-head rows) reads them before packing. Other devices and dtypes keep what they have.
+torch's default float32 linear is slow when there are few rows, which is all that decoding has: on two AVX2 cores a pass
+over 16 rows costs about 2.6 plain steps with it and 1.5 with packed weights, and a plain step itself is faster. The
+packed weight is opaque; whoever needs the numbers (hashing, LM-head rows) reads them before packing. Other devices and
+dtypes keep what they have.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def pack_linear(weight: Tensor, bias: Tensor | None = None) -> nn.Module:
 
 
 def pack_model(model: nn.Module) -> int:
-    """Replace every nn.Linear of `model` that can be packed, freeing the unpacked weight; returns how many were replaced.
+    """Replace every nn.Linear of `model` that can be packed, freeing the unpacked weight; returns their number.
 
     A weight shared with the embedding (tied heads) stays with the embedding; only the linear's use of it is packed.
     """

@@ -1,8 +1,8 @@
 """The two-second examination that every target sits at load: does a tree pass say what plain passes say?
 
-Most models do; those whose positions are not positions (ALiBi), whose caches cannot forget (state-space and hybrid models) or
-whose masks are home-made do not, and would give wrong text without a word. Better one sentence at the door. Knows nothing of
-particular families beyond the names that say "I keep a running state".
+Most models do; those whose positions are not positions (ALiBi), whose caches cannot forget (state-space and hybrid
+models) or whose masks are home-made do not, and would give wrong text without a word. Better one sentence at the door.
+Knows nothing of particular families beyond the names that say "I keep a running state".
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ STATEFUL_KINDS = {"linear_attention", "mamba", "mamba2", "recurrent", "conv", "s
 
 
 def refuse_stateful(model: object) -> None:
-    """Raise HeadwayError for a model whose layers keep a running state, which cannot be rolled back to an accepted prefix."""
+    """Raise HeadwayError for a model whose layers keep a running state, which no rollback to a prefix can restore."""
     config = model.config.get_text_config(decoder=True)  # type: ignore[attr-defined]
     kinds = set(getattr(config, "layer_types", None) or []) & STATEFUL_KINDS
     if getattr(model, "_is_stateful", False) or kinds:
         raise HeadwayError(
-            f"{type(model).__name__} keeps a running state instead of a cache of past tokens, and a running state cannot forget "
-            "rejected tokens, so it can't be a target; choose a model with attention in all layers."
+            f"{type(model).__name__} keeps a running state instead of a cache of past tokens, and such a state cannot "
+            "forget rejected tokens, so it can't be a target; choose a model with attention in all layers."
         )
 
 
@@ -37,7 +37,7 @@ def tolerance(dtype: torch.dtype) -> float:
 
 @torch.inference_mode()
 def tree_pass_error(target: Target) -> float:
-    """Largest |tree logits - plain logits| over an 8-node tree on two rows of unequal length, over the plain logits' spread."""
+    """Largest |tree logits - plain logits| of an 8-node tree on two rows of unequal length, over the logits' spread."""
     generator = torch.Generator().manual_seed(0)
     prompts = [
         torch.randint(0, target.vocab_size, (length,), generator=generator).tolist() for length in PROMPT_LENGTHS
@@ -62,14 +62,15 @@ def examine(target: Target) -> None:
     try:
         error = tree_pass_error(target)
     except (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError) as problem:
+        first_line = (str(problem) or type(problem).__name__).splitlines()[0][:160]
         raise HeadwayError(
-            f"{target.name} can't run a draft tree ({type(target.model).__name__}: {str(problem).splitlines()[0][:160]}); "
-            "its attention code does not take a mask of its own, so choose another model."
+            f"{target.name} can't run a draft tree ({type(target.model).__name__}: {first_line}); its attention code "
+            "does not take a mask of its own, so choose another model."
         ) from problem
     if not error <= tolerance(target.dtype):
         raise HeadwayError(
-            f"{target.name} gives other answers on a draft tree than on plain text (off by {error:.2g} of the logits' spread), "
-            "probably because its positions are not per token (ALiBi); it can't be a target."
+            f"{target.name} gives other answers on a draft tree than on plain text (off by {error:.2g} of the logits' "
+            "spread), probably because its positions are not per token (ALiBi); it can't be a target."
         )
 
 

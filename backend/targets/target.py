@@ -1,7 +1,8 @@
 """The target: a causal language model that can read prompts, verify trees and be tapped.
 
-Wraps a transformers model without changing its class. It knows how to run the model over a tree and what the model's pieces are
-called; it does not know drafters, acceptance rules or sampling, nor where the model came from (see loading.py).
+Wraps a transformers model without changing its class. It knows how to run the model over a tree and what the model's
+pieces are called; it does not know drafters, acceptance rules or sampling, nor where the model came from (see
+loading.py).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from backend.targets import attention, tree_pass
 from backend.targets.identity import VersionIdentity
 from backend.targets.kv_cache import KVCache
 from backend.targets.packed_linear import pack_model
-from backend.targets.tree_pass import PassOutput
+from backend.targets.tree_pass import MaskInputs, PassOutput
 from backend.trees import DraftTree
 
 PREFILL_CHUNK = 512  #: prompt tokens a pass; bounds the memory of long prompts
@@ -27,7 +28,11 @@ PREFILL_CHUNK = 512  #: prompt tokens a pass; bounds the memory of long prompts
 
 @dataclass
 class Taps:
-    """Hidden states taken while a pass ran: layer number -> [B, M, H], the state *entering* that layer (HF's hidden_states[i])."""
+    """Hidden states taken while a pass ran: layer number i -> [B, M, H], the state *entering* layer i.
+
+    For i < num_layers that is transformers' hidden_states[i]. Number num_layers is the state leaving the last layer,
+    before the final norm, while transformers' last entry is after it.
+    """
 
     states: dict[int, Tensor] = field(default_factory=dict)
 
@@ -48,7 +53,7 @@ class Target:
         self.attention = attention.install(model)
         self._head: nn.Module = model.get_output_embeddings()
         self._embedding: nn.Module = model.get_input_embeddings()
-        self._head_weight = self._head.weight.detach()
+        self._head_weight: Tensor = self._head.weight.detach()
         self._base = model.base_model
         self.hidden_size = int(self._head_weight.shape[1])
         self.vocab_size = int(self._head_weight.shape[0])
@@ -70,9 +75,10 @@ class Target:
 
     def embedding_weight(self) -> Tensor:
         """[V, H], the input embedding."""
-        return self._embedding.weight.detach()  # type: ignore[union-attr,operator,return-value]
+        weight: Tensor = self._embedding.weight.detach()  # type: ignore[operator]
+        return weight
 
-    # -- running the model ----------------------------------------------------------------------------------------------
+    # -- running the model ---------------------------------------------------------------------------------------------
 
     def new_cache(self, rows: int, capacity: int) -> KVCache:
         """Room for `rows` sequences of at most `capacity` entries each, the columns of a tree in verification included.
@@ -84,7 +90,7 @@ class Target:
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """[..., H] after the final norm -> [..., V], with the family's scale and soft-cap."""
-        logits = self._head(hidden)
+        logits: Tensor = self._head(hidden)
         if (scale := getattr(self.config, "logit_scale", None)) is not None:  # Cohere
             logits = logits * scale
         if (scaling := getattr(self.config, "logits_scaling", None)) is not None:  # Granite
@@ -101,8 +107,7 @@ class Target:
         """
         rows = rows or slice(0, tree.batch)
         cache.open_window(rows, tree.width)
-        lengths = torch.tensor(cache.lengths[rows], device=self.device)
-        inputs = tree_pass.mask_inputs(tree, lengths, cache.window.filled)
+        inputs = tree_pass.mask_inputs(tree, cache.lengths_on_device(rows), cache.window.filled)
         hidden = self._run(tree.tokens, inputs, cache)
         return PassOutput(hidden, self.logits(hidden))
 
@@ -130,7 +135,7 @@ class Target:
         hidden = self._run(ids, inputs, cache)
         return hidden * mask[..., None]
 
-    def _run(self, tokens: Tensor, inputs: tree_pass.MaskInputs, cache: KVCache) -> Tensor:
+    def _run(self, tokens: Tensor, inputs: MaskInputs, cache: KVCache) -> Tensor:
         masks: dict[int | None, Tensor] = {}
         for window in set(self._windows.values()):
             masks[window] = tree_pass.additive(tree_pass.visible(inputs, window), self.dtype)
@@ -146,7 +151,7 @@ class Target:
         )
         return out.last_hidden_state  # type: ignore[no-any-return]
 
-    # -- taps -----------------------------------------------------------------------------------------------------------
+    # -- taps ----------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def tapped(self, layers: Sequence[int]) -> Iterator[Taps]:
@@ -182,8 +187,8 @@ class Target:
 def commit(cache: KVCache, rows: slice, path: Tensor) -> Callable[[Sequence[int]], None]:
     """Keep the root and the accepted columns `path` [B, D] of the last pass; everything else of it is forgotten.
 
-    Moves the entries at once (no host copy needed) and returns a function that counts them, to be called with the number of kept
-    columns of every row, root included, when the host has learned it.
+    Moves the entries at once (no host copy needed) and returns a function that counts them, to be called with the
+    number of kept columns of every row, root included, when the host has learned it.
     """
     cache.move(rows, path)
     return lambda counts: cache.advance(rows, counts)

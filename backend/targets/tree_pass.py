@@ -1,9 +1,9 @@
 """How a tree goes through a model that was written for plain text: the mask, the positions, and what comes back.
 
-The N + 1 columns of a row's tree are written behind its committed part. Column i may look at (1) everything committed and (2) itself
-and its ancestors in the tree; its position is committed length + depth, wherever it stands. Sliding windows are measured in
-positions, never in cache columns, so siblings of one depth see the same window. These functions only build tensors; they
-do not run anything and know no model.
+The N + 1 columns of a row's tree are written behind its committed part. Column i may look at (1) everything committed
+and (2) itself and its ancestors in the tree; its position is committed length + depth, wherever it stands. Sliding
+windows are measured in positions, never in cache columns, so siblings of one depth see the same window. These functions
+only build tensors; they do not run anything and know no model.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def mask_inputs(tree: DraftTree, lengths: Tensor, filled: int) -> MaskInputs:
 
 
 def chunk_inputs(start: int, width: int, device: torch.device) -> MaskInputs:
-    """A piece of plain text of `width` tokens behind `start` committed ones, as a chain: every token sees all before it."""
+    """A piece of plain text, `width` tokens behind `start` committed ones: a chain, every token sees all before it."""
     triangle = torch.ones(1, width, width, dtype=torch.bool, device=device).tril()
     depths = torch.arange(width, device=device)[None]
     return MaskInputs(torch.tensor([start], device=device), depths, triangle, start + width)

@@ -1,11 +1,12 @@
 """Published static trees by name, as lists of paths in Medusa's notation. Data only.
 
-`medusa-63` is the sparse tree that the Medusa repository ships for Vicuna-7B (its `mc_sim_7b_63`): 63 drafted nodes, depth 4.
+`medusa-63` is the sparse tree that the Medusa repository ships for Vicuna-7B (its `mc_sim_7b_63`): 63 drafted nodes,
+depth 4.
 """
 
 _MEDUSA_63 = (
-    "0 00 1 01 2 000 10 02 3 03 4 04 20 05 001 5 06 6 07 010 11 7 08 002 30 09 8 9 100 020 12 003 40 21 004 005 0000 011 "
-    "006 030 50 13 007 008 009 60 040 14 70 012 200 31 22 80 050 15 101 021 90 060 0001 16 070"
+    "0 00 1 01 2 000 10 02 3 03 4 04 20 05 001 5 06 6 07 010 11 7 08 002 30 09 8 9 100 020 12 003 40 21 004 005 0000 "
+    "011 006 030 50 13 007 008 009 60 040 14 70 012 200 31 22 80 050 15 101 021 90 060 0001 16 070"
 )
 
 PRESETS: dict[str, list[list[int]]] = {

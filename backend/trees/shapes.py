@@ -1,13 +1,14 @@
 """Static tree shapes in Medusa's notation: which ranks are drafted at which depth, before any token is known.
 
-A shape is a set of paths; the path (0, 2) is "the best candidate of depth 1, then the third best of depth 2". Nodes are ordered
-by (length, lexicographic), node 0 is the root (the empty path), and N counts the drafted nodes only: Medusa's papers and EAGLE's
-`total_token` count N + 1. The shape does not know the tokens, nor how likely a rank is to be right.
+A shape is a set of paths; the path (0, 2) is "the best candidate of depth 1, then the third best of depth 2". Nodes are
+ordered by (length, lexicographic), node 0 is the root (the empty path), and N counts the drafted nodes only: Medusa's
+papers and EAGLE's `total_token` count N + 1. The shape does not know the tokens, nor how likely a rank is to be right.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -36,13 +37,15 @@ class TreeShape:
     def __post_init__(self) -> None:
         listed = tuple(sorted(set(self.paths), key=lambda path: (len(path), path)))
         if len(listed) > MAX_NODES:
-            raise HeadwayError(f"The tree has {len(listed)} nodes; at most {MAX_NODES} are supported, so drop some paths.")
+            raise HeadwayError(
+                f"The tree has {len(listed)} nodes, but at most {MAX_NODES} are supported; drop some paths."
+            )
         present = set(listed)
         for path in listed:
             if not path:
                 raise HeadwayError("A path of the tree is empty; the root is implied, so leave it out.")
             if not all(0 <= rank < MAX_RANK for rank in path):
-                raise HeadwayError(f"Path {list(path)} has a rank outside 0..{MAX_RANK - 1}.")
+                raise HeadwayError(f"Path {list(path)} has a rank outside 0 to {MAX_RANK - 1}; drop it.")
             if len(path) > 1 and path[:-1] not in present:
                 raise HeadwayError(f"Path {list(path)} has no parent: add {list(path[:-1])} or remove it.")
         object.__setattr__(self, "paths", listed)
@@ -102,7 +105,12 @@ def _int_tensor(values: tuple[int, ...], device: str) -> Tensor:
 
 
 def chain(depth: int) -> TreeShape:
-    """One candidate at every depth: what vLLM decodes."""
+    """One candidate at every depth: what vLLM decodes.
+
+    Raises HeadwayError when it is deeper than a tree may have nodes.
+    """
+    if not 0 <= depth <= MAX_NODES:  # asked before a million paths are made
+        raise HeadwayError(f"A chain of {depth} nodes is not possible; its depth must be 0 to {MAX_NODES}.")
     return TreeShape(tuple((0,) * d for d in range(1, depth + 1)))
 
 
@@ -130,21 +138,27 @@ def parse_tree(text: str) -> TreeShape:
         return TreeShape(tuple(tuple(path) for path in PRESETS[text]))
     if text == "none":
         return TreeShape(())
-    if text.startswith("chain-") and text[6:].isdigit():
+    if re.fullmatch("chain-[0-9]{1,9}", text):
         return chain(int(text[6:]))
-    if text and all(part.isdigit() for part in text.split("x")):
+    if re.fullmatch("[0-9]{1,9}(x[0-9]{1,9})*", text):
         return product(int(part) for part in text.split("x"))
     if text.startswith("["):
         return _parse_paths(text)
     names = ", ".join(PRESETS)
-    raise HeadwayError(f"Unknown tree {text!r}: use chain-4, 3x2x1, one of {names}, or JSON paths like [[0],[1],[0,0]].")
+    raise HeadwayError(
+        f"Unknown tree {text[:40]!r}: use none, chain-4, 3x2x1, {names}, or JSON paths like [[0],[1],[0,0]]."
+    )
 
 
 def _parse_paths(text: str) -> TreeShape:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise HeadwayError(f"The tree is not valid JSON ({error.msg} at character {error.pos}).") from None
+        raise HeadwayError(
+            f"The tree is not valid JSON ({error.msg} at character {error.pos}); write paths like [[0],[1],[0,0]]."
+        ) from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets in brackets
+        data = None
     plain = isinstance(data, list) and all(
         isinstance(path, list) and all(type(rank) is int for rank in path) for path in data
     )

@@ -1,8 +1,9 @@
 """The draft tree as a value: tokens, parents, and everything that follows from the parents.
 
-One `DraftTree` holds B trees of one step, padded to the same number of columns M = N + 1. Column 0 is the *root*, the last
-committed token; columns 1..N are drafted nodes. A node always stands right of its parent, so any path read from the root down is
-increasing in column number (moving kept cache entries to the left is therefore safe, see targets/kv_cache.py).
+One `DraftTree` holds B trees of one step, padded to the same number of columns M = N + 1. Column 0 is the *root*, the
+last committed token; columns 1..N are drafted nodes. A node always stands right of its parent, so any path read from
+the root down is increasing in column number (moving kept cache entries to the left is therefore safe, see
+targets/kv_cache.py).
 
 It does not know which tokens are good, who drafted them, or what a model says of them.
 """
@@ -30,8 +31,8 @@ class DraftTree:
         num_nodes: int64 [B], drafted nodes that are real (the root is not counted).
         max_depth: the depth no node exceeds (an int known without asking the device).
 
-    A row that drafted less than N nodes is padded on the right with parent -1; padded columns see only themselves, are seen by
-    nobody, and are never accepted.
+    A row that drafted less than N nodes is padded on the right with parent -1; a padded column sees no other column,
+    is seen by none, and is never accepted.
     """
 
     tokens: Tensor
@@ -70,8 +71,8 @@ class DraftTree:
     def ancestors(self) -> Tensor:
         """bool [B or 1, M, M]: [b, i, j] is true when j is i itself or an ancestor of i.
 
-        Pointer doubling: after k rounds every node knows its ancestors up to distance 2^k, so a tree of depth D takes about
-        log2(D) rounds of batched matrix products and no loop over nodes.
+        Pointer doubling: after k rounds every node knows its ancestors up to distance 2^k, so a tree of depth D takes
+        about log2(D) rounds of batched matrix products and no loop over nodes.
         """
         rows, width = self.parents.shape
         eye = torch.eye(width, device=self.tokens.device)
