@@ -25,3 +25,13 @@ class Settings:
         home = values.get("HEADWAY_HOME") or "~/.local/share/headway"
         cache = values.get("HEADWAY_CACHE") or "~/.cache/headway"
         return cls(home=Path(home).expanduser().absolute(), cache=Path(cache).expanduser().absolute())
+
+    @property
+    def database(self) -> Path:
+        """Where runs are remembered unless a command is told otherwise."""
+        return self.home / "runs.db"
+
+    @property
+    def drafters(self) -> Path:
+        """Where trained drafters are put unless a command is told otherwise."""
+        return self.home / "drafters"

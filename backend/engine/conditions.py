@@ -65,9 +65,7 @@ def encode_request(request: DecodeRequest, target: Target) -> list[int]:
 
 def conditions(request: DecodeRequest, target: Target, drafter: Drafter) -> dict[str, Any]:
     """Everything a reader needs to repeat the run: request, version, tree as it was drafted, machine and packages."""
-    asked = request.model_dump(mode="json", exclude={"messages", "raw_prompt"})
-    return asked | {
-        "raw": request.raw_prompt is not None,
+    return asked(request) | {
         "tree_paths": drafter.shape.to_json(),
         "num_nodes": drafter.shape.num_nodes,
         "drafter_name": drafter.name,
@@ -80,6 +78,11 @@ def conditions(request: DecodeRequest, target: Target, drafter: Drafter) -> dict
         "threads": torch.get_num_threads(),
         "packages": packages(),
     }
+
+
+def asked(request: DecodeRequest) -> dict[str, Any]:
+    """The part of the conditions that is known before anything is loaded: the request itself, word for word."""
+    return {"request": request.model_dump(mode="json")}
 
 
 def device_name(device: torch.device) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from backend.decoding.loop import decode
 from backend.decoding.records import DecodeResult, Detail
 from backend.drafters.plain.drafter import PlainDrafter
-from backend.engine.conditions import check_request, conditions, decode_settings, encode_request
+from backend.engine.conditions import asked, check_request, conditions, decode_settings, encode_request
 from backend.engine.lease import device_lease
 from backend.engine.protocol import DecodeRequest, EngineStatus, Event
 from backend.engine.recorder import Recorder, replay, result_data, stored_result
@@ -236,7 +236,7 @@ class LocalEngine:
         return self._store.create_run(
             prompt=prompt,
             drafter_name=request.drafter,
-            settings=request.model_dump(mode="json", exclude={"messages", "raw_prompt"}),
+            settings=asked(request),
             messages=[message.model_dump() for message in request.messages] or None,
         )
 

@@ -86,5 +86,5 @@ def known_drafters(settings: Settings) -> list[dict[str, Any]]:
 
 
 def _home_folders(settings: Settings) -> list[tuple[str, Any]]:
-    folder = settings.home / "drafters"
+    folder = settings.drafters
     return [(str(path), path) for path in sorted(folder.iterdir())] if folder.is_dir() else []

@@ -1,0 +1,78 @@
+"""The door: starts the dashboard, or does one job on the command line.
+
+    python app.py                      the dashboard on http://127.0.0.1:7860
+    python app.py decode --prompt ...  one job without a browser; see --help
+
+Every mistake a person can make ends in one sentence on stderr and exit code 2. Knows the commands by name and nothing of their work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from pathlib import Path
+
+from tools.openmp_env import openmp_env
+
+COMMANDS = {
+    "serve": ("dashboard.serve", "open the dashboard (the default)"),
+    "decode": ("backend.jobs.decode_command", "answer prompts and print the figures"),
+    "distill": ("backend.jobs.distill_command", "let the target answer prompts, as training data"),
+    "train": ("backend.jobs.train_command", "train draft heads on distilled answers"),
+    "runs": ("backend.jobs.runs_command", "list and show stored runs"),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or (words[0] not in COMMANDS and words[0] not in ("-h", "--help")):
+        words.insert(0, "serve")
+    _use_fast_openmp(argv is None)
+    parser = argparse.ArgumentParser(prog="app.py", description="Headway: a workbench for self-speculative decoding.")
+    choices = parser.add_subparsers(dest="command", required=True, metavar="command")
+    for name, (module, summary) in COMMANDS.items():
+        sub = choices.add_parser(name, help=summary, description=summary)
+        if words[0] == name:  # only the command at hand is imported: --help and runs stay quick
+            importlib.import_module(module).add_arguments(sub)
+    args = parser.parse_args(words)
+    return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from pydantic import ValidationError
+
+    from backend.errors import HeadwayError
+    from backend.settings import Settings
+    from storage import StoreError
+
+    try:
+        return int(importlib.import_module(COMMANDS[args.command][0]).run(args, Settings.from_environ()))
+    except (HeadwayError, StoreError) as error:
+        print(error, file=sys.stderr)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        print(f"--{where.replace('_', '-')}: {first['msg']} (got {first['input']!r}).", file=sys.stderr)
+    except BrokenPipeError:
+        return 0  # the reader of our output went away, as `head` does
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return 130
+    return 2
+
+
+def _use_fast_openmp(from_shell: bool) -> None:
+    """Start again with the OpenMP library that shares a busy CPU well; it has to be there before torch is loaded."""
+    if not from_shell or os.environ.get("HEADWAY_OPENMP") == "set":
+        return
+    wanted = openmp_env(Path(sys.prefix), os.environ)
+    if wanted:
+        environ = {**os.environ, **wanted, "HEADWAY_OPENMP": "set"}
+        os.execve(sys.executable, [sys.executable, *sys.argv], environ)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""`decode`: answer prompts on the command line, one JSON object a prompt.
+
+The same request, settings and loop as the Live page, without a store: what it prints is all it leaves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from backend.data.prompts import read_prompts
+from backend.decoding.loop import decode
+from backend.decoding.records import DecodeResult, Detail
+from backend.engine.conditions import check_request, decode_settings, encode_request
+from backend.engine.protocol import DecodeRequest, Message
+from backend.engine.workbench import Workbench
+from backend.errors import HeadwayError
+from backend.jobs.console import counting_bar, loading_bar, say
+from backend.settings import Settings
+
+PRINTED = (
+    "prompt_tokens tokens text num_steps num_drafted num_accepted num_cut acceptance_length accepted_per_depth "
+    "drafted_per_depth tokens_per_s end_to_end_tokens_per_s prefill_ms draft_ms verify_ms commit_ms overhead_ms finish_reason"
+).split()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument_group("what")
+    what.add_argument("--target", default="smollm2-135m", help="built-in name, folder, GGUF file or hub id")
+    what.add_argument("--drafter", default="builtin-medusa", help="builtin-medusa, none, ngram, draft:MODEL or a folder of heads")
+    prompt = what.add_mutually_exclusive_group(required=True)
+    prompt.add_argument("--prompt", help="one prompt")
+    prompt.add_argument("--prompts", metavar="FILE", help="JSONL with turns, ShareGPT, Alpaca or messages")
+    what.add_argument("--limit", type=int, metavar="N", help="only the first N prompts of the file")
+    what.add_argument("--system", help="system prompt instead of the template's own")
+    what.add_argument("--raw", action="store_true", help="continue the text as it stands, without the chat template")
+    how = parser.add_argument_group("how")
+    fields = DecodeRequest.model_fields
+    for name, kind in (("max_new_tokens", int), ("temperature", float), ("top_k", int), ("top_p", float), ("min_p", float),
+                       ("repetition_penalty", float), ("epsilon", float), ("delta", float), ("seed", int)):  # fmt: skip
+        how.add_argument(f"--{name.replace('_', '-')}", type=kind, default=fields[name].default)
+    how.add_argument("--rule", choices=("greedy", "rejection", "typical"), help="default: greedy at T = 0, rejection above")
+    how.add_argument("--tree", help="chain-4, 3x2x1, medusa-63 or JSON paths; default: the tree stored with the drafter")
+    how.add_argument("--max-depth", type=int, help="cut the tree to this depth")
+    how.add_argument("--sampled", action="store_true", help="draw siblings at random instead of taking the best ones")
+    how.add_argument("--ban", type=int, action="append", default=[], metavar="ID", help="token id that is never emitted; repeatable")
+    how.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end the answer before this text; repeatable")
+    how.add_argument("--batch", type=int, default=1, help="prompts decoded at the same time")
+    how.add_argument("--force", action="store_true", help="use heads of another version all the same")
+    add_machine_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object a prompt on stdout, nothing else")
+
+
+def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where and in which numbers the target runs."""
+    machine = parser.add_argument_group("machine")
+    machine.add_argument("--device", help="cuda, mps or cpu; default: the best there is")
+    machine.add_argument("--dtype", help="float32, bfloat16 or float16; default: bfloat16 on CUDA, else float32")
+    machine.add_argument("--trust-remote-code", action="store_true", help="run Python code that comes with a model")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Decode every prompt; raises HeadwayError for anything the person can mend."""
+    if args.batch < 1:
+        raise HeadwayError(f"--batch must be at least 1, but it is {args.batch}.")
+    requests = _requests(args)
+    bench = Workbench(settings, args.device, args.dtype, args.trust_remote_code)
+    target = bench.target(args.target, loading_bar(args.json))
+    drafter, warnings = bench.drafter(requests[0], target)
+    for warning in warnings:
+        say(warning)
+    prompts = [encode_request(request, target) for request in requests]
+    report, close = counting_bar(len(prompts), "prompt", args.json or len(prompts) < 2)
+    results: dict[int, DecodeResult] = {}
+    printed = 0
+    for record in decode(target, drafter, prompts, decode_settings(requests[0], Detail.COUNTS), args.batch):
+        if isinstance(record, DecodeResult):
+            results[record.row] = record
+            report(len(results), "")
+            while printed in results:  # in the order of the prompts, whatever order they ended in
+                _print(results[printed], args.json)
+                printed += 1
+    close()
+    return 0
+
+
+def _requests(args: argparse.Namespace) -> list[DecodeRequest]:
+    if args.prompt is not None:
+        conversations: list[list[dict[str, str]]] = [[{"role": "user", "content": args.prompt}]]
+    else:
+        file = read_prompts(args.prompts, limit=args.limit)
+        for line, reason in file.broken:
+            say(f"{args.prompts}, line {line}: {reason}; the row is left out.")
+        conversations = [_first_turn(prompt.chat()) for prompt in file.prompts]
+    requests = [_request(args, messages) for messages in conversations]
+    for request in requests:
+        check_request(request)
+    return requests
+
+
+def _first_turn(messages: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Everything up to the first user message: later turns would need answers that are not there."""
+    end = next((place for place, message in enumerate(messages) if message["role"] == "user"), len(messages) - 1)
+    return messages[: end + 1]
+
+
+def _request(args: argparse.Namespace, messages: list[dict[str, str]]) -> DecodeRequest:
+    names = (
+        "target drafter max_new_tokens temperature top_k top_p min_p repetition_penalty epsilon delta tree max_depth sampled "
+        "seed force"
+    ).split()
+    values: dict[str, Any] = {name: getattr(args, name) for name in names}
+    values["rule"] = args.rule or ("greedy" if args.temperature == 0 else "rejection")
+    values["stop"], values["banned_tokens"] = tuple(args.stop), tuple(args.ban)
+    if args.raw:
+        return DecodeRequest(raw_prompt=messages[-1]["content"], **values)
+    listed = [Message.model_validate(message) for message in messages]
+    if args.system is not None:
+        listed = [Message(role="system", content=args.system), *(m for m in listed if m.role != "system")]
+    return DecodeRequest(messages=tuple(listed), **values)
+
+
+def _print(result: DecodeResult, as_json: bool) -> None:
+    data = result.to_dict()
+    if as_json:
+        print(json.dumps({name: data[name] for name in PRINTED}, ensure_ascii=False), flush=True)
+        return
+    length, speed = result.acceptance_length, result.tokens_per_s
+    print(result.text)
+    figures = f"{len(result.tokens)} tokens in {result.num_steps} steps"
+    if length is not None and speed is not None:
+        figures += f", acceptance length {length:.2f}, {speed:.1f} tokens/s"
+    print(f"[{figures}, ended by {result.finish_reason}]", file=sys.stderr)
