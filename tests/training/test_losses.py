@@ -37,6 +37,19 @@ def test_fused_loss_and_gradients_equal_torch(layers: int) -> None:
     torch.testing.assert_close(fused, [states.grad, output.grad], atol=1e-5, rtol=1e-4)
 
 
+def test_bfloat16_products_come_close() -> None:
+    generator = torch.Generator().manual_seed(4)
+    states = torch.randn(HEADS, T, H, generator=generator).requires_grad_()
+    output = torch.randn(HEADS, VD, H, generator=generator).requires_grad_()
+    labels = torch.randint(0, VD, (HEADS, T), generator=generator)
+    exact = linear_cross_entropy(states, output, labels, torch.ones(HEADS) / T)
+    (slope,) = torch.autograd.grad(exact.sum(), output)
+    coarse = linear_cross_entropy(states, output, labels, torch.ones(HEADS) / T, torch.bfloat16)
+    (coarse_slope,) = torch.autograd.grad(coarse.sum(), output)
+    torch.testing.assert_close(coarse, exact, atol=0.05, rtol=0.05)
+    assert torch.cosine_similarity(slope.flatten(), coarse_slope.flatten(), dim=0) > 0.999
+
+
 def learner(decay: float = 0.8, shared: bool = False) -> MedusaLearner:
     config = MedusaConfig(hidden_size=H, vocab_size=20, num_heads=HEADS, draft_vocab_size=VD, shared_output=shared)
     heads = MedusaHeads(config)

@@ -88,17 +88,24 @@ class HeadsForDrafting(nn.Module):
     def forward(self, hidden: Tensor, depth: int) -> Tensor:
         """hidden [B, H] -> scores of the first `depth` heads, [depth, B, Vd]."""
         if self.packed:
-            return torch.stack([self._packed_head(hidden, head) for head in range(depth)])
+            return self._packed_scores(torch.stack([self._packed_state(hidden, head) for head in range(depth)]))
         state = hidden.expand(depth, -1, -1)
         for block in range(self.config.num_blocks):
             weight, bias = self.heads.block_weight[:depth, block], self.heads.block_bias[:depth, block, None]
             state = state + functional.silu(torch.baddbmm(bias, state, weight.transpose(1, 2)))
         return torch.bmm(state, self.heads.output[:depth].transpose(1, 2).expand(depth, -1, -1))
 
-    def _packed_head(self, hidden: Tensor, head: int) -> Tensor:
+    def _packed_state(self, hidden: Tensor, head: int) -> Tensor:
         blocks = self.blocks[head]
         assert isinstance(blocks, Iterable)
         for block in blocks:
             hidden = hidden + functional.silu(block(hidden))
-        scores: Tensor = self.outputs[0 if self.config.shared_output else head](hidden)
-        return scores
+        return hidden
+
+    def _packed_scores(self, states: Tensor) -> Tensor:
+        """[depth, B, H] -> [depth, B, Vd]; a shared output layer is read once for all heads: most of its cost."""
+        if self.config.shared_output:
+            depth, rows, width = states.shape
+            scores: Tensor = self.outputs[0](states.view(depth * rows, width))
+            return scores.view(depth, rows, -1)
+        return torch.stack([output(state) for output, state in zip(self.outputs, states, strict=False)])
