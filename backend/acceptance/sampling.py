@@ -50,6 +50,5 @@ def sample_without_replacement(probs: Tensor, k: int, generator: torch.Generator
     left). Order of arrival therefore has the law of drawing one by one, removing and renormalising. Tokens of
     probability zero come last, and only when fewer than k others are left.
     """
-    noise = torch.empty(probs.shape, dtype=torch.float32, device=probs.device).exponential_(generator=generator)
-    speed = probs.float() / noise.clamp_min_(torch.finfo(torch.float32).tiny)
-    return speed.topk(k, dim=-1).indices
+    arrival = -uniforms(tuple(probs.shape), generator, probs.device).log()  # float64: 24 bits would tie rare tokens
+    return (probs / arrival).topk(k, dim=-1).indices

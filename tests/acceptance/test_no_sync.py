@@ -1,6 +1,6 @@
-"""The rules never ask the device for a value: no scalar read-back, no shape that depends on data, no branch on a tensor.
+"""The rules never ask the device for a value: no read-back, no shape that depends on data, no branch on a tensor.
 
-Two guards. The dispatch mode names the operators that wait for a CUDA device. The meta device has shapes but no values, so
+Two guards. The dispatch mode names operators that wait for a CUDA device. The meta device has shapes but no values, so
 whatever reads a value (tolist and cpu too, which no dispatch mode sees) has nothing to read.
 """
 
