@@ -3,7 +3,8 @@
     python app.py                      the dashboard on http://127.0.0.1:7860
     python app.py decode --prompt ...  one job without a browser; see --help
 
-Every mistake a person can make ends in one sentence on stderr and exit code 2. Knows the commands by name and nothing of their work.
+Every mistake a person can make ends in one sentence on stderr and exit code 2. Knows the commands by name and nothing
+of their work.
 """
 
 from __future__ import annotations

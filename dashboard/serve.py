@@ -23,11 +23,19 @@ DEMO_PROMPTS = Path(__file__).parent.parent / "prompts" / "demo.jsonl"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     web = parser.add_argument_group("web")
-    web.add_argument("--host", default="127.0.0.1", help="address to listen on; others than this machine need a password or token")
+    web.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; others than this machine need a password or token"
+    )
     web.add_argument("--port", type=int, default=7860)
     web.add_argument("--password", help="asked of every visitor (better: set HEADWAY_PASSWORD)")
     web.add_argument("--token", help="lets scripts in as a Bearer token (better: set HEADWAY_TOKEN)")
-    web.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="further Host name, as behind a proxy; repeatable")
+    web.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="further Host name, as behind a proxy; repeatable",
+    )
     parser.add_argument("--target", default="smollm2-135m", help="target shown at first")
     parser.add_argument("--db", metavar="PATH_OR_URL", help="database; default: runs.db in Headway's home folder")
     machine = parser.add_argument_group("machine")
@@ -77,4 +85,6 @@ def _check_port(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise HeadwayError(f"Can't listen on {host}:{port} ({error.strerror}); choose another --port or --host.") from None
+            raise HeadwayError(
+                f"Can't listen on {host}:{port} ({error.strerror}); choose another --port or --host."
+            ) from None

@@ -1,7 +1,7 @@
 """The device lease: at most one program of this machine measures on a device at a time.
 
-A locked file in Headway's home folder, released by the operating system when its holder dies. Whoever can't get it may go on, but
-then its numbers are *contended* and feed no recommendation. Knows no engine and no job.
+A locked file in Headway's home folder, released by the operating system when its holder dies. Whoever can't get it may
+go on, but then its numbers are *contended* and feed no recommendation. Knows no engine and no job.
 """
 
 from __future__ import annotations

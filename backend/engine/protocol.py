@@ -1,7 +1,8 @@
 """The small interface between whoever shows decoding and whoever owns the device.
 
-The dashboard and the command line speak only this; whether the engine lives in the same process or another one is not visible
-here. No torch, no Gradio: requests are pydantic (they come from forms), events are plain dictionaries (they go to browsers).
+The dashboard and the command line speak only this; whether the engine lives in the same process or another one is not
+visible here. No torch, no Gradio: requests are pydantic (they come from forms), events are plain dictionaries (they go
+to browsers).
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ class DecodeRequest(BaseModel):
     drafter: str = Field("builtin-medusa", description="builtin-medusa, ngram, none, draft:MODEL or a folder of heads")
     messages: tuple[Message, ...] = ()
     raw_prompt: str | None = Field(None, description="continue this text as it stands, without the chat template")
-    max_new_tokens: int = Field(128, ge=1, le=8192)
-    temperature: float = Field(0.0, ge=0.0, le=5.0)
-    top_k: int = Field(0, ge=0)
-    top_p: float = Field(1.0, gt=0.0, le=1.0)
-    min_p: float = Field(0.0, ge=0.0, lt=1.0)
-    repetition_penalty: float = Field(1.0, gt=0.0, le=10.0)
+    max_new_tokens: int = Field(128, ge=1, le=8192, description="longest answer, in tokens")
+    temperature: float = Field(0.0, ge=0.0, le=5.0, description="0 takes the best token, higher is more random")
+    top_k: int = Field(0, ge=0, description="draw among the k best tokens only; 0 is off")
+    top_p: float = Field(1.0, gt=0.0, le=1.0, description="draw among the best tokens that make up this share")
+    min_p: float = Field(0.0, ge=0.0, lt=1.0, description="drop tokens below this share of the best one")
+    repetition_penalty: float = Field(1.0, gt=0.0, le=10.0, description="above 1 avoids tokens already seen")
     banned_tokens: tuple[int, ...] = ()
     rule: RuleName = "greedy"
-    epsilon: float = Field(0.09, gt=0.0, lt=1.0)
-    delta: float = Field(0.3, gt=0.0, le=1.0)
+    epsilon: float = Field(0.09, gt=0.0, lt=1.0, description="typical rule: probability that always passes")
+    delta: float = Field(0.3, gt=0.0, le=1.0, description="typical rule: lower bar where the target is unsure")
     tree: str | None = Field(None, description="chain-4, 3x2x1, medusa-63, JSON paths; empty: the drafter's own")
     max_depth: int | None = Field(None, ge=0, description="cut the tree to this depth")
     sampled: bool = Field(False, description="draw siblings without replacement instead of taking the top ones")
-    seed: int = 0
+    seed: int = Field(0, ge=0, description="same seed, same answer")
     stop: tuple[str, ...] = ()
     force: bool = Field(False, description="use heads of another version all the same")
 
@@ -53,8 +54,8 @@ class DecodeRequest(BaseModel):
 class Event:
     """One thing that happened to a run; `seq` counts from 1 and never skips, so a page can resume after any of them.
 
-    kinds: queued {position}; loading {fraction, sentence}; started {conditions, tree, warnings}; prefill {PrefillTrace};
-    step {StepTrace}; result {DecodeResult, plain_tokens_per_s or None}; failed {error}; cancelled {}.
+    kinds: queued {position}; loading {fraction, sentence}; started {conditions, tree, warnings}; prefill
+    {PrefillTrace}; step {StepTrace}; result {DecodeResult, plain_tokens_per_s or None}; failed {error}; cancelled {}.
     result, failed and cancelled are last.
     """
 
@@ -84,8 +85,8 @@ class Engine(Protocol):
     def events(self, run_id: str, after: int = 0, timeout_s: float | None = None) -> Iterator[Event]:
         """All events with seq > after, the past ones at once, the coming ones as they happen; ends after the last one.
 
-        With a timeout the iterator also ends when nothing happened for that long. Any number of readers may follow one run.
-        Finished runs of earlier processes are replayed from the store. Raises HeadwayError for an unknown run.
+        With a timeout the iterator also ends when nothing happened for that long. Any number of readers may follow one
+        run. Finished runs of earlier processes are replayed from the store. Raises HeadwayError for an unknown run.
         """
         ...
 

@@ -1,6 +1,7 @@
 """Writes what a decode run yields into the store, in chunks, so that it can be replayed after a restart.
 
-The store's item 0 of a run is its prefill, items 1, 2, ... are its steps, and the last one may say how fast plain decoding was.
+The store's item 0 of a run is its prefill, items 1, 2, ... are its steps, and the last one may say how fast plain
+decoding was.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ def register_version(store: Store, target: Target) -> str:
 
 
 def register_drafter(store: Store, spec: str, version_id: str) -> str | None:
-    """The id of the trained heads that `spec` names, recorded if they are new; None for drafters without weights of their own."""
+    """The id of the trained heads that `spec` names, recorded if they are new; None for drafters without weights of
+    their own.
+    """
     folder = folder_of(spec)
     if folder is None:
         return None

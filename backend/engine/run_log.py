@@ -36,15 +36,18 @@ class RunLog:
         """Events with seq > after as they come; ends after the last one, or when nothing happened for `timeout_s`."""
         place = max(0, after)
         while True:
-            with self._changed:
-                if len(self._events) <= place and not self._ended(place):
-                    if not self._changed.wait_for(lambda: len(self._events) > place, timeout_s):
-                        return
-                batch = self._events[place:]
+            batch = self._wait(place, timeout_s)
             yield from batch
             place += len(batch)
-            if self._ended(place):
+            if not batch or self._ended(place):
                 return
+
+    def _wait(self, place: int, timeout_s: float | None) -> list[Event]:
+        """The events from `place` on, as soon as there are any; none when the run is over or the time is up."""
+        with self._changed:
+            if not self._ended(place):
+                self._changed.wait_for(lambda: len(self._events) > place, timeout_s)
+            return self._events[place:]
 
     def _ended(self, place: int) -> bool:
         return place >= len(self._events) > 0 and self._events[-1].kind in LAST_KINDS

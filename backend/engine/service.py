@@ -1,7 +1,7 @@
 """The engine: owns a device, runs decode requests one after another, tells whoever listens, remembers in the store.
 
-It runs in a thread of the process that made it; callers see only `protocol.Engine`, so moving it into a process of its own changes
-nothing for them. Knows no page.
+It runs in a thread of the process that made it; callers see only `protocol.Engine`, so moving it into a process of its
+own changes nothing for them. Knows no page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from backend.decoding.loop import decode
-from backend.decoding.records import DecodeResult, Detail
+from backend.decoding.records import DecodeResult, Detail, StepTrace
 from backend.drafters.plain.drafter import PlainDrafter
 from backend.engine.conditions import asked, check_request, conditions, decode_settings, encode_request
 from backend.engine.lease import device_lease
@@ -67,7 +67,8 @@ class LocalEngine:
         self._worker = threading.Thread(target=self._work, name="headway-engine", daemon=True)
         self._worker.start()
 
-    # -- protocol.Engine --------------------------------------------------------------------------------------------------
+    # -- protocol.Engine
+    # --------------------------------------------------------------------------------------------------
 
     def submit(self, request: DecodeRequest) -> str:
         check_request(request)
@@ -124,7 +125,8 @@ class LocalEngine:
         self._jobs.put(None)
         self._worker.join(timeout=60)
 
-    # -- the worker -----------------------------------------------------------------------------------------------------------
+    # -- the worker
+    # -----------------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
         while (run_id := self._jobs.get()) is not None:
@@ -140,7 +142,9 @@ class LocalEngine:
             except (HeadwayError, StoreError) as error:
                 self._fail(run, str(error))
             except Exception as error:  # a fault of ours: the run fails, the engine lives on
-                self._fail(run, f"Headway failed inside ({type(error).__name__}: {str(error)[:200]}); please report it.")
+                self._fail(
+                    run, f"Headway failed inside ({type(error).__name__}: {str(error)[:200]}); please report it."
+                )
             finally:
                 with self._lock:
                     self._running = None
@@ -148,7 +152,8 @@ class LocalEngine:
     def _decode(self, run: _Run) -> None:
         run_id, request, log = run.log.run_id, run.request, run.log
         target = self._bench.target(
-            request.target, lambda fraction, sentence: log.append("loading", {"fraction": fraction, "sentence": sentence})
+            request.target,
+            lambda fraction, sentence: log.append("loading", {"fraction": fraction, "sentence": sentence}),
         )
         drafter, warnings = self._bench.drafter(request, target)
         prompt = encode_request(request, target)
@@ -212,7 +217,7 @@ class LocalEngine:
         context = prompt + result.tokens[: len(result.tokens) // 2]
         times: list[float] = []
         for record in decode(target, PlainDrafter(), [context], settings, cancelled=run.cancel.is_set):
-            if record.kind == "step":
+            if isinstance(record, StepTrace):
                 times.append(record.step_ms)
         if len(times) < 3:
             return None
@@ -227,7 +232,8 @@ class LocalEngine:
                 error = f"{error} (The run could not be marked as failed: {second})"
         run.log.append("failed", {"error": error})
 
-    # -- remembering ----------------------------------------------------------------------------------------------------------
+    # -- remembering
+    # ----------------------------------------------------------------------------------------------------------
 
     def _create(self, request: DecodeRequest) -> str:
         if self._store is None:

@@ -1,6 +1,7 @@
 """What an engine has on its bench: the loaded target, and drafters made for it.
 
-One target at a time: loading another one lets go of the first. Knows how to get from a request to (target, drafter); runs nothing.
+One target at a time: loading another one lets go of the first. Knows how to get from a request to (target, drafter);
+runs nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Workbench:
                 request.drafter,
                 target,
                 force=request.force,
-                open_target=lambda name: self._open(name, lambda fraction, sentence: None),
+                open_target=self._open_beside,
             )
         drafter, warnings = self._drafters[key]
         shape = wanted_tree(request)
@@ -67,9 +68,15 @@ class Workbench:
     def _open(self, name: str, progress: Progress) -> Target:
         return open_target(name, self._settings, self._device, self._dtype, self._trust, progress)
 
+    def _open_beside(self, name: str, device: torch.device, dtype: torch.dtype) -> Target:
+        """A draft model, on the target's own device and in its dtype."""
+        return open_target(name, self._settings, device, dtype, self._trust)
+
 
 def known_drafters(settings: Settings) -> list[dict[str, Any]]:
-    """What can draft, without loading weights: the built-in heads, the home folder's, and those that need no training."""
+    """What can draft, without loading weights: the built-in heads, the home folder's, and those that need no
+    training.
+    """
     found = []
     for spec, folder in [("builtin-medusa", BUILTIN_MEDUSA), *_home_folders(settings)]:
         if not (folder / META).is_file():

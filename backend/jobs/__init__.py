@@ -1,1 +1,3 @@
-"""Work that a person starts: the commands, each a function of parsed arguments. The room where computing meets remembering."""
+"""Work that a person starts: the commands, each a function of parsed arguments. The room where computing meets
+remembering.
+"""

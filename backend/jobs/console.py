@@ -17,7 +17,9 @@ def loading_bar(quiet: bool) -> Progress:
     """A progress callback (fraction, sentence) that draws a bar on stderr, or nothing when quiet."""
     if quiet:
         return lambda fraction, sentence: None
-    bar = tqdm(total=100, unit="%", bar_format="{l_bar}{bar}| {elapsed}<{remaining} {postfix}", file=sys.stderr, leave=False)
+    bar = tqdm(
+        total=100, unit="%", bar_format="{l_bar}{bar}| {elapsed}<{remaining} {postfix}", file=sys.stderr, leave=False
+    )
 
     def report(fraction: float, sentence: str) -> None:
         bar.set_postfix_str(sentence, refresh=False)

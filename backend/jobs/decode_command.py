@@ -20,16 +20,47 @@ from backend.errors import HeadwayError
 from backend.jobs.console import counting_bar, loading_bar, say
 from backend.settings import Settings
 
+#: Numbers of a request that are options of their own, in this order.
+NUMBERS = (
+    "max_new_tokens",
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "repetition_penalty",
+    "epsilon",
+    "delta",
+    "seed",
+)
+#: Keys of the JSON object that is printed for each prompt; scripts depend on them.
 PRINTED = (
-    "prompt_tokens tokens text num_steps num_drafted num_accepted num_cut acceptance_length accepted_per_depth "
-    "drafted_per_depth tokens_per_s end_to_end_tokens_per_s prefill_ms draft_ms verify_ms commit_ms overhead_ms finish_reason"
-).split()
+    "prompt_tokens",
+    "tokens",
+    "text",
+    "num_steps",
+    "num_drafted",
+    "num_accepted",
+    "num_cut",
+    "acceptance_length",
+    "accepted_per_depth",
+    "drafted_per_depth",
+    "tokens_per_s",
+    "end_to_end_tokens_per_s",
+    "prefill_ms",
+    "draft_ms",
+    "verify_ms",
+    "commit_ms",
+    "overhead_ms",
+    "finish_reason",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what")
     what.add_argument("--target", default="smollm2-135m", help="built-in name, folder, GGUF file or hub id")
-    what.add_argument("--drafter", default="builtin-medusa", help="builtin-medusa, none, ngram, draft:MODEL or a folder of heads")
+    what.add_argument(
+        "--drafter", default="builtin-medusa", help="builtin-medusa, none, ngram, draft:MODEL or a folder of heads"
+    )
     prompt = what.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--prompt", help="one prompt")
     prompt.add_argument("--prompts", metavar="FILE", help="JSONL with turns, ShareGPT, Alpaca or messages")
@@ -38,15 +69,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--raw", action="store_true", help="continue the text as it stands, without the chat template")
     how = parser.add_argument_group("how")
     fields = DecodeRequest.model_fields
-    for name, kind in (("max_new_tokens", int), ("temperature", float), ("top_k", int), ("top_p", float), ("min_p", float),
-                       ("repetition_penalty", float), ("epsilon", float), ("delta", float), ("seed", int)):  # fmt: skip
-        how.add_argument(f"--{name.replace('_', '-')}", type=kind, default=fields[name].default)
-    how.add_argument("--rule", choices=("greedy", "rejection", "typical"), help="default: greedy at T = 0, rejection above")
-    how.add_argument("--tree", help="chain-4, 3x2x1, medusa-63 or JSON paths; default: the tree stored with the drafter")
+    for name in NUMBERS:
+        field, default = fields[name], fields[name].default
+        option = f"--{name.replace('_', '-')}"
+        how.add_argument(option, type=type(default), default=default, help=f"{field.description} (default {default})")
+    how.add_argument(
+        "--rule", choices=("greedy", "rejection", "typical"), help="default: greedy at T = 0, rejection above"
+    )
+    how.add_argument(
+        "--tree", help="chain-4, 3x2x1, medusa-63 or JSON paths; default: the tree stored with the drafter"
+    )
     how.add_argument("--max-depth", type=int, help="cut the tree to this depth")
     how.add_argument("--sampled", action="store_true", help="draw siblings at random instead of taking the best ones")
-    how.add_argument("--ban", type=int, action="append", default=[], metavar="ID", help="token id that is never emitted; repeatable")
-    how.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end the answer before this text; repeatable")
+    how.add_argument(
+        "--ban", type=int, action="append", default=[], metavar="ID", help="token id that is never emitted; repeatable"
+    )
+    how.add_argument(
+        "--stop", action="append", default=[], metavar="TEXT", help="end the answer before this text; repeatable"
+    )
     how.add_argument("--batch", type=int, default=1, help="prompts decoded at the same time")
     how.add_argument("--force", action="store_true", help="use heads of another version all the same")
     add_machine_arguments(parser)
@@ -107,10 +147,23 @@ def _first_turn(messages: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def _request(args: argparse.Namespace, messages: list[dict[str, str]]) -> DecodeRequest:
-    names = (
-        "target drafter max_new_tokens temperature top_k top_p min_p repetition_penalty epsilon delta tree max_depth sampled "
-        "seed force"
-    ).split()
+    names = [
+        "target",
+        "drafter",
+        "max_new_tokens",
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "repetition_penalty",
+        "epsilon",
+        "delta",
+        "tree",
+        "max_depth",
+        "sampled",
+        "seed",
+        "force",
+    ]
     values: dict[str, Any] = {name: getattr(args, name) for name in names}
     values["rule"] = args.rule or ("greedy" if args.temperature == 0 else "rejection")
     values["stop"], values["banned_tokens"] = tuple(args.stop), tuple(args.ban)

@@ -22,15 +22,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prompts", required=True, metavar="FILE", action="append", help="prompt file; repeatable")
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N prompts of each file")
     parser.add_argument("--out", required=True, metavar="FILE", help="JSONL that grows; an existing one is continued")
-    parser.add_argument("--pack", metavar="FILE.npz", help="also write all answers into one small packed file at the end")
+    parser.add_argument(
+        "--pack", metavar="FILE.npz", help="also write all answers into one small packed file at the end"
+    )
     fields = DistillConfig.model_fields
     for name in ("max_new_tokens", "batch", "seed"):
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=fields[name].default, help=fields[name].description)
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=int, default=fields[name].default, help=fields[name].description
+        )
     parser.add_argument(
         "--temperatures", default="0,1", metavar="T,T", help="every prompt is answered once at each (default 0,1)"
     )
     parser.add_argument("--system", help="system prompt instead of the template's own")
-    parser.add_argument("--show-mask", type=int, metavar="N", help="print the first N answers token by token with the loss mask")
+    parser.add_argument(
+        "--show-mask", type=int, metavar="N", help="print the first N answers token by token with the loss mask"
+    )
     add_machine_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end and no progress")
 
@@ -45,9 +51,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         system=args.system,
     )
     prompts = _prompts(args)
-    target = open_target(
-        args.target, settings, args.device, args.dtype, args.trust_remote_code, loading_bar(args.json)
-    )
+    target = open_target(args.target, settings, args.device, args.dtype, args.trust_remote_code, loading_bar(args.json))
     total = sum(len(prompt.turns) for prompt in prompts) * len(config.temperatures)
     report, close = counting_bar(total, "answer", args.json)
     out = Path(args.out)
@@ -68,7 +72,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.json:
         print(json.dumps({"out": str(out), "answers": done.answers, "tokens": done.tokens, "truncated": truncated}))
     else:
-        say(f"{done.answers} answers with {done.tokens:,} tokens in {out}; {truncated} were cut at {args.max_new_tokens} tokens.")
+        say(
+            f"{done.answers} answers with {done.tokens:,} tokens in {out}; "
+            f"{truncated} were cut at {args.max_new_tokens} tokens."
+        )
     return 0
 
 
@@ -81,7 +88,9 @@ def _prompts(args: argparse.Namespace) -> list[Prompt]:
             say(f"{path}, line {line}: {reason}; the row is left out.")
         for prompt in file.prompts:
             if prompt.question_id in seen:
-                raise HeadwayError(f"The question id {prompt.question_id!r} occurs twice; ids tell answers apart, so make them unique.")
+                raise HeadwayError(
+                    f"The question id {prompt.question_id!r} occurs twice; ids tell answers apart, so make them unique."
+                )
             seen.add(prompt.question_id)
             prompts.append(prompt)
     return prompts

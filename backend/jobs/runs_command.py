@@ -46,7 +46,10 @@ def _lines(runs: list[RunSummary], as_json: bool) -> list[str]:
         return ["No runs yet: start one on the Live page with `python app.py`."]
     rows = [("id", "when", "status", "drafter", "T", "tokens", "length", "prompt"), *map(_row, runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(7)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row[:7], widths, strict=True)) + "  " + row[7] for row in rows]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row[:7], widths, strict=True)) + "  " + row[7]
+        for row in rows
+    ]
 
 
 def _row(run: RunSummary) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
-"""`train`: Medusa heads from distilled answers, from cached features to a drafter folder with its tree and the numbers it reached.
+"""`train`: Medusa heads from distilled answers, from cached features to a drafter folder with its tree and the numbers
+it reached.
 
-Everything on the way can be killed and started again: features go on at the next shard, training at the last checkpoint.
+Everything on the way can be killed and started again: features go on at the next shard, training at the last
+checkpoint.
 """
 
 from __future__ import annotations
@@ -41,11 +43,15 @@ HELD_OUT = 0.05  #: part of the prompts that is measured on and never trained on
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what")
     what.add_argument("--target", default="smollm2-135m", help="built-in name, folder, GGUF file or hub id")
-    what.add_argument("--answers", required=True, metavar="FILE", help="what `distill` wrote: its JSONL or its packed .npz")
+    what.add_argument(
+        "--answers", required=True, metavar="FILE", help="what `distill` wrote: its JSONL or its packed .npz"
+    )
     what.add_argument("--out", required=True, metavar="FOLDER", help="folder the heads are written to")
     what.add_argument("--name", help="name of the heads (default: the folder's)")
     what.add_argument("--half", action="store_true", help="store the heads in half precision")
-    what.add_argument("--tree-nodes", type=int, default=12, metavar="N", help="drafted nodes of the tree stored with the heads")
+    what.add_argument(
+        "--tree-nodes", type=int, default=12, metavar="N", help="drafted nodes of the tree stored with the heads"
+    )
     heads = parser.add_argument_group("heads")
     heads.add_argument("--num-heads", type=int, default=MedusaConfig.model_fields["num_heads"].default)
     heads.add_argument("--num-blocks", type=int, default=MedusaConfig.model_fields["num_blocks"].default)
@@ -56,9 +62,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         field = TrainConfig.model_fields[name]
         kind = int if name in ("batch_tokens", "seed") else float
         loop.add_argument(f"--{name.replace('_', '-')}", type=kind, default=field.default, help=field.description)
-    loop.add_argument("--decay", type=float, default=MedusaTrainConfig.model_fields["decay"].default, help="head k's loss counts decay^k")
-    loop.add_argument("--bf16", action="store_true", help="output-layer products in bfloat16, where the processor is fast at it")
-    loop.add_argument("--work", metavar="FOLDER", help="features and checkpoints; default: beside the heads, under .NAME.work")
+    loop.add_argument(
+        "--decay",
+        type=float,
+        default=MedusaTrainConfig.model_fields["decay"].default,
+        help="head k's loss counts decay^k",
+    )
+    loop.add_argument(
+        "--bf16", action="store_true", help="output-layer products in bfloat16, where the processor is fast at it"
+    )
+    loop.add_argument(
+        "--work", metavar="FOLDER", help="features and checkpoints; default: beside the heads, under .NAME.work"
+    )
     add_machine_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end and no progress")
 

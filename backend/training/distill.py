@@ -51,7 +51,9 @@ class DistillProgress:
 
 @dataclass(frozen=True)
 class _Task:
-    """One answer to be made: a prompt's turn at a temperature; `number` stays the same however often the job is resumed."""
+    """One answer to be made: a prompt's turn at a temperature; `number` stays the same however often the job is
+    resumed.
+    """
 
     number: int
     prompt: Prompt
@@ -72,7 +74,8 @@ def distill(
     report: Callable[[DistillProgress], None] = lambda progress: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> DistillProgress:
-    """Write the target's answers to `out`, one JSON line each; goes on where an earlier attempt at the same file stopped.
+    """Write the target's answers to `out`, one JSON line each; goes on where an earlier attempt at the same file
+    stopped.
 
     Later turns of a conversation see the target's own earlier answers at the same temperature; after an empty answer a
     conversation ends. Raises HeadwayError when there is nothing to answer or a prompt does not fit.

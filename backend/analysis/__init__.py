@@ -1,0 +1,1 @@
+"""What the records of decoding say: speed, repetition. Functions of records and numbers; no model, no page."""

@@ -1,0 +1,110 @@
+"""Greedy equality: our loop with every drafter and tree, plain greedy decoding, and transformers' `generate`, token for
+token.
+
+    python -m benchmarks.equality --prompts SET.jsonl ...
+
+A mismatch is looked at where it starts: when the two best logits of transformers' own forward differ by less than 1e-3
+there, both continuations are as good as each other in float32 and the prompt is counted as a tie, apart from real
+mismatches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from backend.drafters.registry import load_drafter
+from backend.targets.target import Target
+from backend.trees.shapes import parse_tree
+from benchmarks.common import (
+    add_prompt_arguments,
+    answer,
+    conditions,
+    first_turn_ids,
+    generate_ms,
+    open_both,
+    prompt_sets,
+    start_fast,
+    table,
+)
+
+TIE = 1e-3
+CONFIGURATIONS = (
+    ("none", None),
+    ("ngram", None),
+    ("builtin-medusa", None),
+    ("builtin-medusa", "chain-3"),
+    ("builtin-medusa", "3x2x1"),
+    ("builtin-medusa", "medusa-63"),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_prompt_arguments(parser, limit=20, new_tokens=64)
+    args = parser.parse_args()
+    start_fast("benchmarks.equality")
+    target, reference = open_both(args.target, with_reference=True)
+    sets = prompt_sets(args.prompts, args.limit)
+    counts = {config: {"equal": 0, "ties": 0, "mismatches": 0, "steps": 0, "accepted": 0} for config in CONFIGURATIONS}
+    prompts = [prompt for listed in sets.values() for prompt in listed]
+    for prompt in tqdm(prompts, file=sys.stderr):
+        ids = first_turn_ids(target, prompt, args.max_new_tokens + 64)
+        expected, _ = generate_ms(reference, ids, args.max_new_tokens)
+        for config, count in counts.items():
+            check(target, reference, config, ids, expected, args.max_new_tokens, count)
+    rows = [["drafter", "tree", "equal", "ties < 1e-3", "mismatches", "acceptance length"]]
+    for (spec, tree), count in counts.items():
+        length = 1 + count["accepted"] / max(1, count["steps"])
+        rows.append(
+            [spec, tree or "its own", *(str(count[key]) for key in ("equal", "ties", "mismatches")), f"{length:.2f}"]
+        )
+    print(f"{len(prompts)} prompts ({', '.join(sets)}), {args.max_new_tokens} new tokens, greedy\n\n{table(rows)}")
+    if args.out:
+        data = [{"drafter": spec, "tree": tree, **count} for (spec, tree), count in counts.items()]
+        Path(args.out).write_text(json.dumps({"conditions": conditions(target), "rows": data}, indent=1) + "\n")
+    if any(count["mismatches"] for count in counts.values()):
+        sys.exit(1)
+
+
+def check(
+    target: Target,
+    reference: Any,
+    config: tuple[str, str | None],
+    ids: list[int],
+    expected: list[int],
+    new_tokens: int,
+    count: dict[str, int],
+) -> None:
+    """Decode with one configuration and count how it compares with `expected`."""
+    spec, tree = config
+    drafter, _ = load_drafter(spec, target, parse_tree(tree) if tree else None)
+    result = answer(target, drafter, ids, new_tokens)
+    count["steps"] += result.num_steps
+    count["accepted"] += result.num_accepted
+    if result.tokens == expected:
+        count["equal"] += 1
+    elif gap_at_difference(reference, ids, result.tokens, expected) < TIE:
+        count["ties"] += 1
+    else:
+        count["mismatches"] += 1
+
+
+@torch.inference_mode()
+def gap_at_difference(reference: Any, ids: list[int], ours: list[int], theirs: list[int]) -> float:
+    """How far apart the logits of the two tokens are where the answers part, by transformers' own forward."""
+    place = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), None)
+    if place is None:
+        return float("inf")  # one answer ends inside the other: not a matter of rounding
+    logits = reference(torch.tensor([ids + theirs[:place]], device=reference.device)).logits[0, -1]
+    return float((logits[ours[place]] - logits[theirs[place]]).abs())
+
+
+if __name__ == "__main__":
+    main()
