@@ -102,10 +102,10 @@ def test_near_the_models_last_position_the_tree_gets_shallower() -> None:
 
 def test_another_tokenizer_is_refused_unless_forced(model: Target) -> None:
     other = tiny_target("llama", 7)
-    drafter, warnings = load_draft_model("other", model, lambda name, device, dtype: other)
+    drafter, warnings = load_draft_model("other", model, lambda name: other)
     assert drafter.model is other and warnings == [] and drafter.shape == chain(4)
     other.identity = replace(other.identity, tokenizer_id="different")
     with pytest.raises(MismatchError, match="tokenizers"):
-        load_draft_model("other", model, lambda name, device, dtype: other)
-    _, warnings = load_draft_model("other", model, lambda name, device, dtype: other, force=True)
+        load_draft_model("other", model, lambda name: other)
+    _, warnings = load_draft_model("other", model, lambda name: other, force=True)
     assert len(warnings) == 1

@@ -47,7 +47,7 @@ def test_names_of_drafters_that_need_no_training(target: Target) -> None:
 def test_a_draft_model_is_opened_by_whoever_owns_the_device(target: Target) -> None:
     asked: list[str] = []
 
-    def opener(name: str, device: torch.device, dtype: torch.dtype) -> Target:
+    def opener(name: str) -> Target:
         asked.append(name)
         return tiny_target(seed=4)
 

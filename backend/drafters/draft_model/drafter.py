@@ -117,7 +117,7 @@ class DraftModelDrafter:
         rows = slice(0, len(lengths))
         seen = cache.lengths[rows]
         unseen = [length - known for length, known in zip(lengths, seen, strict=True)]
-        tree = _unseen_text(context, torch.tensor(seen, device=self.model.device), max(unseen))
+        tree = _unseen_text(context, cache.lengths_on_device(rows), max(unseen))
         logits = self.model.tree_pass(cache, tree, rows).logits
         cache.advance(rows, [count - 1 for count in unseen])
         return logits[torch.arange(len(unseen), device=logits.device), tree.num_nodes]
@@ -164,9 +164,8 @@ def _unseen_text(context: DraftContext, seen: Tensor, width: int) -> DraftTree:
     return DraftTree(context.tokens.gather(1, columns), parents, num_nodes, width - 1)
 
 
-#: name, device, dtype -> a loaded target; whoever owns the device hands it in, and may hand out one that is loaded
-#: already
-OpenTarget = Callable[[str, torch.device, torch.dtype], Target]
+#: name -> a loaded target; whoever owns the device hands it in, and may hand out one that is loaded already
+OpenTarget = Callable[[str], Target]
 
 
 def load_draft_model(
@@ -178,7 +177,7 @@ def load_draft_model(
     if not name.strip():
         raise HeadwayError("Name the draft model after 'draft:', for example draft:smollm2-135m.")
     config = DraftModelConfig(model=name.strip())
-    model = open_target(config.model, target.device, target.dtype)
+    model = open_target(config.model)
     warnings = []
     if model.identity.tokenizer_id != target.identity.tokenizer_id:
         sentence = (
