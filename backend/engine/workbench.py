@@ -55,7 +55,7 @@ class Workbench:
                 request.drafter,
                 target,
                 force=request.force,
-                open_target=self._open_beside,
+                open_target=lambda name: self._open(name, lambda fraction, sentence: None),
             )
         drafter, warnings = self._drafters[key]
         shape = wanted_tree(request)
@@ -67,10 +67,6 @@ class Workbench:
 
     def _open(self, name: str, progress: Progress) -> Target:
         return open_target(name, self._settings, self._device, self._dtype, self._trust, progress)
-
-    def _open_beside(self, name: str, device: torch.device, dtype: torch.dtype) -> Target:
-        """A draft model, on the target's own device and in its dtype."""
-        return open_target(name, self._settings, device, dtype, self._trust)
 
 
 def known_drafters(settings: Settings) -> list[dict[str, Any]]:

@@ -119,11 +119,14 @@ def _answer(
     cancelled: Callable[[], bool],
 ) -> Iterator[Answer]:
     """Decode tasks of one turn and temperature together."""
-    by_number: dict[int, tuple[_Task, list[int]]] = {}
+    encoded: list[tuple[_Task, list[int]]] = []
     for task in tasks:
         messages = _conversation(target, task, config, known)
         if messages is not None:
-            by_number[task.number] = (task, encode_chat(target.tokenizer, messages))
+            encoded.append((task, encode_chat(target.tokenizer, messages)))
+    # Rows decoded together all read as much cache as the longest of them, so neighbours should be of like length.
+    encoded.sort(key=lambda pair: len(pair[1]))
+    by_number = {task.number: (task, ids) for task, ids in encoded}
     settings = DecodeSettings(
         max_new_tokens=config.max_new_tokens,
         rule=Rule("rejection"),
