@@ -66,9 +66,8 @@ def build_stage() -> Stage:
         with gr.Column(elem_id="hw-steps"):
             own.Player(elem_id="hw-player")
             own.Strip(elem_id="hw-strip")
-        with gr.Row(elem_id="hw-tree-row"):
-            own.TreeView(elem_id="hw-tree")
-            own.Inspector(elem_id="hw-inspector")
+        own.TreeView(elem_id="hw-tree")
+        own.Inspector(elem_id="hw-inspector")
         recent = own.Recent(elem_id="hw-recent")
     return Stage(reply, send, new_chat, recent)
 

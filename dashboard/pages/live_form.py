@@ -56,11 +56,11 @@ def _models(first: FormValues) -> dict[str, Any]:
     return {
         "target": gr.Dropdown(
             list(TARGETS), value=first.target, allow_custom_value=True, label="Target", elem_id="hw-target",
-            info="The model that is served. A folder, a GGUF file or a hub id may be typed.",
+            info="The model that is served; or type a folder, GGUF or hub id.",
         ),
         "drafter": gr.Dropdown(
             list(DRAFTERS), value=first.drafter, allow_custom_value=True, label="Drafter", elem_id="hw-drafter",
-            info="What guesses ahead. A folder of heads or draft:MODEL may be typed.",
+            info="What guesses ahead; or type a folder or draft:MODEL.",
         ),
     }  # fmt: skip
 
@@ -69,11 +69,11 @@ def _draft(first: FormValues) -> dict[str, Any]:
     return {
         "tree": gr.Dropdown(
             list(TREES), value=first.tree, allow_custom_value=True, label="Tree", elem_id="hw-tree-knob",
-            info="chain-5 is one line of 5 guesses, 4x2x1 branches; or JSON paths like [[0],[1],[0,0]].",
+            info="chain-5: one line; 4x2x1: branches; or JSON paths [[0],[0,1]].",
         ),
         "max_depth": gr.Slider(
-            0, 8, first.max_depth, step=1, label="Depth", elem_id="hw-depth",
-            info="Cut the tree to this many levels; 0 keeps it whole.",
+            0, 8, first.max_depth, step=1, label="Depth", elem_id="hw-depth", buttons=[],
+            info="Levels to keep; 0: all.",
         ),
     }  # fmt: skip
 
@@ -81,15 +81,15 @@ def _draft(first: FormValues) -> dict[str, Any]:
 def _sampling(first: FormValues) -> dict[str, Any]:
     return {
         "temperature": gr.Slider(
-            0, 2, first.temperature, step=0.05, label="Temperature", elem_id="hw-temperature",
-            info="0 always takes the likeliest token.",
+            0, 2, first.temperature, step=0.05, label="Temperature", elem_id="hw-temperature", buttons=[],
+            info="0: always the likeliest token.",
         ),
         "rule": gr.Radio(
             [("Exact", EXACT), ("Typical (approximate)", TYPICAL)], value=first.rule, label="Acceptance rule", elem_id="hw-rule",
-            info="Exact never changes the output: greedy at temperature 0, rejection sampling above. Typical trades that for speed.",
+            info="Exact never changes the output; typical does, for speed.",
         ),
         "max_new_tokens": gr.Slider(
-            8, 1024, first.max_new_tokens, step=8, label="Longest answer", elem_id="hw-longest", info="In tokens.",
+            8, 1024, first.max_new_tokens, step=8, label="Longest answer", elem_id="hw-longest", buttons=[], info="In tokens.",
         ),
     }  # fmt: skip
 

@@ -1,14 +1,15 @@
 // Where the nodes of a draft tree go: depth from left to right, a row for every leaf. Pure functions, no drawing.
 
-import { ACCEPTED, visible } from "./text.js";
+import { ACCEPTED, REJECTED, visible } from "./text.js";
 
-export const ROW = 24;
+export const ROW = 21;
 export const FOLD_ABOVE = 20; // larger trees start folded
-export const GAP = 50;
+export const GAP = 36;
 const CHARACTER = 7.3;
 const LABEL_LIMIT = 14;
 const LEFT = 16;
 const TOP = 18;
+const FEW_REJECTED = 5;
 
 export function childrenOf(parents) {
   const children = parents.map(() => []);
@@ -16,44 +17,41 @@ export function childrenOf(parents) {
   return children;
 }
 
-/** Columns that were not reached and whose whole family was not: they may be folded away. */
-export function foldable(tree) {
-  return tree.verdicts.map((verdict, column) => column > 0 && verdict === 0);
-}
-
 /**
- * Nodes with places, and the size of it all: {nodes: [{column, x, y, parent, label, kind, count}], width, height}.
- * kind: root, node, bonus (the target's own next token, not drafted) or fold (stands for `count` nodes not reached).
+ * Nodes with places, and the size of it all: {nodes: [{column, x, y, end, parent, kind, label, more, count, rejected}], width, height}.
+ *
+ * kind: root, node, bonus (the target's own next token, not drafted) or fold (stands for `count` nodes that are not drawn).
+ * Folding leaves out what was not reached (a node says in `more` how many it had below it) and all but a few rejected siblings.
  */
 export function layout(tree, { bonus = null, fold = false } = {}) {
   const children = childrenOf(tree.parents);
-  const hidden = fold ? foldable(tree) : tree.parents.map(() => false);
+  const last = deepestAccepted(tree);
   const nodes = [];
   let rows = 0;
 
   const size = (column) => 1 + children[column].reduce((sum, child) => sum + size(child), 0);
-  const lastAccepted = deepestAccepted(tree);
+  const total = (columns) => columns.reduce((sum, column) => sum + size(column), 0);
 
   function place(column, parent, depth) {
-    const node = { column, parent, depth, kind: column === 0 ? "root" : "node", label: visible(tree.pieces[column], LABEL_LIMIT) };
+    const { shown, hidden } = fold ? choose(tree, children[column]) : { shown: children[column], hidden: [] };
+    const inline = hidden.length > 0 && !shown.length && column !== last;
+    const node = { column, parent, depth, kind: column === 0 ? "root" : "node", label: visible(tree.pieces[column], LABEL_LIMIT), more: inline ? total(hidden) : 0 };
     nodes.push(node);
-    const kids = [];
-    let folded = 0;
-    for (const child of children[column]) {
-      if (hidden[child]) folded += size(child);
-      else kids.push(place(child, node, depth + 1));
+    const kids = shown.map((child) => place(child, node, depth + 1));
+    if (column === last && bonus !== null) {
+      kids.push(leaf({ parent: node, depth: depth + 1, kind: "bonus", label: visible(bonus, LABEL_LIMIT) }));
     }
-    if (column === lastAccepted && bonus !== null) {
-      kids.push(leaf({ column: null, parent: node, depth: depth + 1, kind: "bonus", label: visible(bonus, LABEL_LIMIT) }));
+    if (hidden.length && !inline) {
+      const count = total(hidden);
+      kids.push(leaf({ parent: node, depth: depth + 1, kind: "fold", count, label: `${count} more` }));
     }
-    if (folded) kids.push(leaf({ column: null, parent: node, depth: depth + 1, kind: "fold", count: folded, label: `${folded} not reached` }));
     node.row = kids.length ? (kids[0].row + kids.at(-1).row) / 2 : rows++;
     return node;
   }
 
-  function leaf(node) {
+  function leaf(rest) {
+    const node = { column: null, more: 0, row: rows++, ...rest };
     nodes.push(node);
-    node.row = rows++;
     return node;
   }
 
@@ -64,8 +62,17 @@ export function layout(tree, { bonus = null, fold = false } = {}) {
     node.y = TOP + node.row * ROW;
     node.end = node.x + labelWidth(node);
   }
-  const width = Math.max(...nodes.map((node) => node.end)) + 16;
-  return { nodes, width, height: 2 * TOP + Math.max(0, rows - 1) * ROW };
+  return { nodes, width: Math.max(...nodes.map((node) => node.end)) + 12, height: 2 * TOP + Math.max(0, rows - 1) * ROW };
+}
+
+/** Which siblings a folded tree draws: the accepted one and the first few rejected ones. */
+function choose(tree, siblings) {
+  let rejected = 0;
+  const shown = siblings.filter((column) => {
+    if (tree.verdicts[column] === REJECTED) rejected += 1;
+    return tree.verdicts[column] === ACCEPTED || (tree.verdicts[column] === REJECTED && rejected <= FEW_REJECTED);
+  });
+  return { shown, hidden: siblings.filter((column) => !shown.includes(column)) };
 }
 
 export function deepestAccepted(tree) {
@@ -78,8 +85,8 @@ export function deepestAccepted(tree) {
 }
 
 function labelWidth(node) {
-  const note = node.kind === "node" ? 5 : 0; // the probability behind the label
-  return 14 + CHARACTER * (Array.from(node.label).length + note);
+  const note = (node.kind === "node" ? 5 : 0) + (node.more ? 4 : 0); // the probability and "+3" behind the label
+  return 16 + CHARACTER * (Array.from(node.label).length + note);
 }
 
 function columnLefts(nodes) {

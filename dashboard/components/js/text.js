@@ -12,9 +12,10 @@ export function visible(piece, limit = 0) {
   return limit && characters.length > limit ? characters.slice(0, limit - 1).join("") + "…" : shown;
 }
 
-/** A token in a sentence: quotes around the text as it is, line breaks made visible. */
+/** A token in a sentence: quotes around the text as it is, line breaks made visible, spaces that never wrap. */
 export function quoted(piece) {
-  return piece === "" || piece === undefined || piece === null ? "an empty token" : `“${piece.replace(/\r?\n/g, "↵")}”`;
+  if (piece === "" || piece === undefined || piece === null) return "an empty token";
+  return `“${piece.replace(/\r?\n/g, "↵").replace(/ /g, "\u00a0")}”`;
 }
 
 /** Columns of the accepted drafted tokens that were committed (an end token or the limit may cut some off). */

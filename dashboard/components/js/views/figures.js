@@ -11,7 +11,7 @@ const PAUSE_MS = 100; // the figures change with every step; people cannot read 
 export function mount(element, live) {
   const grid = h("div", { class: "hw-figures" });
   const conditions = h("p", { class: "hw-conditions" });
-  element.replaceChildren(grid, conditions);
+  element.replaceChildren(h("section", { class: "hw-card hw-numbers", "aria-label": "Figures" }, grid, conditions));
   let waiting = null;
   const draw = () => {
     waiting = null;

@@ -1,6 +1,7 @@
 // The draft tree of the step that is shown. Verdicts differ by shape as well as by colour.
 
 import { s, h, setText } from "../dom.js";
+import { EXAMPLE } from "../example.js";
 import { FOLD_ABOVE, GAP, layout } from "../layout.js";
 import { ACCEPTED, REJECTED, bonusPiece, probability } from "../text.js";
 
@@ -38,8 +39,8 @@ export function mount(element, live) {
   function draw() {
     const step = live.step;
     if (!step || !step.tree) {
-      picture.replaceChildren(h("p", { class: "hw-nothing" }, emptyText(live)));
-      setText(title, "Draft tree");
+      picture.replaceChildren(...nothing(live));
+      setText(title, live.run ? "Draft tree" : "What you will see: a draft tree for every step");
       setText(intro, INTRO);
       foldButton.hidden = true;
       spots = [];
@@ -53,10 +54,9 @@ export function mount(element, live) {
     select(picture, live);
     setText(title, `Draft tree of step ${step.step}`);
     setText(intro, sentence(step));
-    const some = plan.nodes.some((node) => node.kind === "fold");
-    foldButton.hidden = !some && !(folded === false) && step.num_drafted <= FOLD_ABOVE;
+    foldButton.hidden = step.num_drafted <= FOLD_ABOVE && folded === null;
     foldButton.dataset.folded = String(fold);
-    setText(foldButton, fold ? `Show all ${step.num_drafted} nodes` : "Fold what was not reached");
+    setText(foldButton, fold ? `Show all ${step.num_drafted} nodes` : "Show what matters");
     reveal(picture, plan);
   }
 
@@ -71,10 +71,15 @@ export function mount(element, live) {
 const INTRO = "In each step the drafter guesses a small tree of continuations, and the target model checks all of it in one pass. "
   + "Guesses that match what the target would have said are kept: several tokens for the price of one.";
 
-function emptyText(live) {
-  if (live.step) return "This step was stored without its tree.";
-  if (live.run && live.run.over) return "This run has no steps.";
-  return live.run ? "The first step will appear here." : "Press Run to watch the first tree grow.";
+/** What stands where a tree would: the example before the first run, else a sentence. */
+function nothing(live) {
+  const say = (sentence) => h("p", { class: "hw-nothing" }, sentence);
+  if (live.step) return [say("This step was stored without its tree.")];
+  if (live.run) return [say(live.run.over ? "This run has no steps." : "The first step will appear here.")];
+  const example = drawing(layout(EXAMPLE.tree, { bonus: EXAMPLE.bonus }), EXAMPLE.tree);
+  example.classList.add("example");
+  example.querySelectorAll("[data-column]").forEach((node) => node.removeAttribute("data-column"));
+  return [example, h("p", { class: "hw-example-note" }, "An example. Press Run to watch real ones grow.")];
 }
 
 function sentence(step) {
@@ -125,11 +130,13 @@ function spot(node, kind, tree) {
   const p = node.kind === "node" ? tree.draft_probs[node.column] : null;
   const attributes = { class: `node ${kind}`, transform: `translate(${node.x} ${node.y})` };
   if (node.column !== null) attributes["data-column"] = node.column;
-  if (node.kind === "fold") attributes["data-fold"] = "true";
+  if (node.kind === "fold") attributes["data-fold"] = "";
   return s("g", attributes,
     s("rect", { class: "hit", x: -9, y: -11, width: node.end - node.x + 12, height: 22, rx: 5 }),
     SHAPES[kind](),
-    s("text", { x: 12, y: 4 }, node.label, p === null ? null : s("tspan", { class: "p", dx: 6 }, probability(p))));
+    s("text", { x: 12, y: 4 }, node.label, p === null ? null : s("tspan", { class: "p", dx: 6 }, probability(p)),
+      node.more ? s("tspan", { class: "more", dx: 6 }, `+${node.more}`) : null),
+    node.more ? s("title", {}, `${node.more} below were not reached`) : null);
 }
 
 function select(picture, live) {
@@ -143,4 +150,5 @@ function select(picture, live) {
 function reveal(picture, plan) {
   const last = plan.nodes.find((node) => node.kind === "bonus") || plan.nodes[0];
   picture.scrollTop = Math.max(0, last.y - picture.clientHeight / 2);
+  picture.scrollLeft = Math.max(0, last.end + 12 - picture.clientWidth);
 }
