@@ -39,14 +39,9 @@ def verify_chosen(rows: TargetRows, uniform: Tensor) -> Acceptance:
 
 
 def verify_sampled(rows: TargetRows, q: DraftDistribution, trial: Tensor, final: Tensor) -> Acceptance:
-    """Rejection for children *sampled without replacement*: multi-step speculative sampling (SpecInfer,
-    arXiv:2305.09781).
+    """Rejection for children *sampled without replacement* from q: multi-step speculative sampling (arXiv:2305.09781).
 
-    Args:
-        rows: the target's logits for the tree.
-        q: what the children of each column were drawn from.
-        trial: float64 [B, D, K] in [0, 1), one u for each depth and sibling.
-        final: float64 [B] in [0, 1), for the token emitted at the end.
+    `trial` float64 [B, D, K] in [0, 1) holds one u for each depth and sibling; `final` [B] draws the token at the end.
 
     At a node with target distribution p, for its children c_1..c_m in drawing order:
       q_i is q without c_1..c_{i-1}, renormalised (what c_i was drawn from);
@@ -65,22 +60,19 @@ def verify_sampled(rows: TargetRows, q: DraftDistribution, trial: Tensor, final:
         parent, undrawn = node, q.rows(node, p.shape[-1])  # [B, V]: q without the siblings tried, not renormalised
         descended = torch.zeros_like(looked_at[:, 0])
         for rank in range(siblings):
-            # A row that stopped at an earlier depth has no untried child: `parent` is where it stands, and it tried
-            # them all.
+            # A row that stopped at an earlier depth has nothing left to try where it stands.
             child = children_of(tree, parent) & (tree.sibling_rank == rank) & ~looked_at & ~descended[:, None]
             column = first_column(child)
             token = tree.tokens.gather(1, column[:, None])  # [B, 1]
             q_i = without_replacement(undrawn, token)
             ratio = (p.gather(1, token) / q_i.gather(1, token)).clamp(max=1)  # [B, 1]
             u = trial[:, depth, rank, None]
-            looked_at = looked_at | child
             score, threshold = torch.where(child, ratio, score), torch.where(child, u.to(score), threshold)
-            tried = child.any(1)
-            accepted = tried & (u < ratio)[:, 0]
-            descended = descended | accepted
+            accepted = (child & (u < ratio)).any(1)
             node = torch.where(accepted, column, node)
-            p = torch.where((tried & ~accepted)[:, None], residual(p, q_i), p)
+            p = torch.where((child & (u >= ratio)).any(1, keepdim=True), residual(p, q_i), p)
             undrawn = undrawn.scatter(1, token, 0.0)
+            looked_at, descended = looked_at | child, descended | accepted
         p = torch.where(descended[:, None], rows.probs_at(node), p)
     return acceptance_from(tree, node, draw(p, final), looked_at, score, threshold)
 

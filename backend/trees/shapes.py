@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -79,6 +80,12 @@ class TreeShape:
     def widths(self) -> tuple[int, ...]:
         """Candidates needed at depth 1, 2, ...: the largest rank used there plus one."""
         return tuple(1 + max(p[-1] for p in self.paths if len(p) == d) for d in range(1, self.max_depth + 1))
+
+    @cached_property
+    def max_children(self) -> tuple[int, ...]:
+        """The most children that any node of depth 0, 1, ..., max_depth - 1 has."""
+        children = Counter(self.parents[1:])
+        return tuple(max(n for p, n in children.items() if self.depths[p] == d) for d in range(self.max_depth))
 
     def cut(self, depth: int) -> TreeShape:
         """The same tree without the nodes deeper than `depth`."""

@@ -80,17 +80,13 @@ def draft(
 
 
 def _distribution(shape: TreeShape, kind: Kind, q: Tensor) -> DraftDistribution | None:
-    widest = tuple(
-        max(shape.parents.count(p) for p, at in enumerate(shape.depths) if at == depth)
-        for depth in range(shape.max_depth)
-    )
     if kind == "chosen":
         return None
     if kind == "sampled":
-        return DraftDistribution(q, torch.arange(q.shape[1]), max_children=widest)
+        return DraftDistribution(q, torch.arange(q.shape[1]), max_children=shape.max_children)
     per_depth = torch.stack([q[:, shape.depths.index(depth)] for depth in range(shape.max_depth)], 1)
     of_column = torch.tensor(shape.depths).clamp(max=shape.max_depth - 1)  # leaves have no children: any entry will do
-    return DraftDistribution(per_depth[..., DRAFT_VOCABULARY], of_column, DRAFT_VOCABULARY, widest)
+    return DraftDistribution(per_depth[..., DRAFT_VOCABULARY], of_column, DRAFT_VOCABULARY, shape.max_children)
 
 
 @dataclass

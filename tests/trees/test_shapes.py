@@ -114,3 +114,8 @@ def test_derived_values_follow_from_the_paths(seed: int) -> None:
     )
     for depth in range(shape.max_depth + 2):
         assert shape.cut(depth).paths == tuple(p for p in shape.paths if len(p) <= depth)
+
+
+def test_max_children_counts_the_widest_node_of_each_depth():
+    assert TreeShape(((0,), (3,), (0, 0), (3, 1), (3, 2), (3, 2, 0))).max_children == (2, 2, 1)
+    assert TreeShape(()).max_children == ()

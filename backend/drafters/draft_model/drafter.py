@@ -143,16 +143,15 @@ class DraftModelDrafter:
             tokens = torch.cat([tokens, best.flatten(1)[:, level.slots]], dim=1)
             chance = torch.cat([chance, probs.gather(-1, best).flatten(1)[:, level.slots]], dim=1)
         tree = DraftTree.from_shape(shape, tokens)
-        return Draft(tree, chance, self._distribution(drawn_from, inner, tree.width) if draw else None)
+        return Draft(tree, chance, self._distribution(drawn_from, inner, shape) if draw else None)
 
-    def _distribution(self, probs: list[Tensor], inner: list[Tensor], width: int) -> DraftDistribution:
+    def _distribution(self, probs: list[Tensor], inner: list[Tensor], shape: TreeShape) -> DraftDistribution:
         columns = torch.cat(inner)  # [K], the inner nodes in the order of their distributions
-        of_column = torch.zeros(width, dtype=torch.int64, device=columns.device)
+        of_column = torch.zeros(shape.num_nodes + 1, dtype=torch.int64, device=columns.device)
         of_column[columns] = torch.arange(len(columns), device=columns.device)
         same = self._limit == self.vocab_size
-        return DraftDistribution(
-            torch.cat(probs, dim=1), of_column, None if same else torch.arange(self._limit, device=columns.device)
-        )
+        vocabulary = None if same else torch.arange(self._limit, device=columns.device)
+        return DraftDistribution(torch.cat(probs, dim=1), of_column, vocabulary, shape.max_children)
 
 
 def _unseen_text(context: DraftContext, seen: Tensor, width: int) -> DraftTree:

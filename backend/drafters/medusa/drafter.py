@@ -110,7 +110,8 @@ class MedusaDrafter:
         if not draw:
             return Draft(tree, _lay_out(nan, chance, plan))
         full = self.heads.config.draft_vocab_size is None
-        q = DraftDistribution(probs.transpose(0, 1), plan.inner, None if full else self.heads.token_map)
+        vocabulary = None if full else self.heads.token_map
+        q = DraftDistribution(probs.transpose(0, 1), plan.inner, vocabulary, plan.shape.max_children)
         return Draft(tree, _lay_out(nan, chance, plan), q)
 
     def _plan(self, depth: int, draw: bool, device: torch.device) -> _Plan:
