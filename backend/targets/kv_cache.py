@@ -71,6 +71,7 @@ class KVCache:
         for row, count in zip(range(*rows.indices(self.rows)), counts, strict=True):
             self.lengths[row] += int(count)
 
+    @torch.inference_mode()
     def move(self, rows: slice, path: Tensor) -> None:
         """Bring the kept columns of the last pass together: column path[b, d - 1] moves to column d, for every depth d.
 
@@ -91,6 +92,7 @@ class KVCache:
             view = stack[:, rows].transpose(2, 3)  # [layers, rows, capacity, heads, head_dim]
             view[:, index, target] = view[:, index, source]
 
+    @torch.inference_mode()
     def copy_row(self, source: int, target: int) -> None:
         """Overwrite row `target` with row `source`, length included."""
         length = self.lengths[source]

@@ -47,14 +47,14 @@ def tree_pass_error(target: Target) -> float:
     for row, prompt in enumerate(prompts):
         target.prefill(cache, row, prompt)
     logits = target.tree_pass(cache, DraftTree.from_shape(TREE, tokens)).logits
-    worst, spread = 0.0, 0.0
+    errors, spreads = [], []
     for row, prompt in enumerate(prompts):
         for node in _leaves():
             columns = _path(node)
             plain = _plain_logits(target, prompt + tokens[row, columns].tolist())[-len(columns) :]
-            worst = max(worst, float((logits[row, columns] - plain).abs().max()))
-            spread = max(spread, float(plain.float().std()))
-    return worst / max(spread, 1e-6)
+            errors.append((logits[row, columns] - plain).float().abs().max())
+            spreads.append(plain.float().std())
+    return float(torch.stack(errors).max() / torch.stack(spreads).max().clamp(min=1e-6))  # NaN stays NaN
 
 
 def examine(target: Target) -> None:

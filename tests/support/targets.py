@@ -1,12 +1,12 @@
 """Tiny random targets, built once a session, and the plain truth to hold them against.
 
-A `reference` is the same model untouched: transformers' own eager attention, its own masks, no packed weights, no cache.
+A `reference` is the same model untouched: transformers' own eager attention and masks, no packed weights, no cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -24,12 +24,12 @@ def wrap(model: PreTrainedModel, name: str = "tiny", pack: bool = True) -> Targe
     return Target(model, tiny_tokenizer(), VersionIdentity(name, "none", "none", "tiny", "chatml", name), name, pack)
 
 
-@lru_cache(maxsize=None)
+@cache
 def target_of(kind: str, seed: int = 0) -> Target:
     return wrap(tiny_model(kind, seed), f"tiny-{kind}-{seed}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def reference_of(kind: str, seed: int = 0) -> PreTrainedModel:
     model = tiny_model(kind, seed)
     model.set_attn_implementation("eager")
