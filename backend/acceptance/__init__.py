@@ -1,5 +1,4 @@
-"""Acceptance rules: which drafted tokens are committed. Knows no model; functions of (tree, logits, draft distribution,
-chance)."""
+"""Acceptance rules: which drafted tokens are committed. Functions of (tree, logits, draft distribution, chance)."""
 
 from backend.acceptance.processors import SamplingSettings, mark_seen, process_logits, seen_by_node, seen_tokens
 from backend.acceptance.result import Acceptance, DraftDistribution, Verdict

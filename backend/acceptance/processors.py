@@ -1,5 +1,4 @@
-"""Sampling settings, and the change they make to logits: the same numbers as transformers' own processors, in their
-order.
+"""Sampling settings, and the change they make to logits: the numbers of transformers' processors, in their order.
 
 Order (transformers' `_get_logits_processor`): repetition penalty, banned tokens; then, when T > 0, temperature, top-k,
 top-p, min-p. A setting that is off costs nothing. Everything works on the last dimension, so a caller may process one

@@ -1,5 +1,4 @@
-"""Slow, obvious twins of the acceptance rules: one tree, plain Python lists, one loop a node, straight from the papers'
-text.
+"""Slow, obvious twins of the acceptance rules: one tree, plain Python lists, from the papers' text.
 
 The tests hold the fast rules against these; nothing else calls them. Probabilities come in processed, chance comes in
 as numbers. They know no tensors, no batch and no padding.
