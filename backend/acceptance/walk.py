@@ -63,7 +63,7 @@ def blank_numbers(tree: DraftTree, like: Tensor) -> Tensor:
 
 
 Emit = Callable[[Tensor, int], tuple[Tensor, Tensor]]
-"""(processed logits [B, V], depth) -> (the token the target emits there [B], a number to show for every token [B, V])."""
+"""(processed logits [B, V], depth) -> (the token the target emits there [B], numbers to show of all tokens [B, V])."""
 
 
 def follow(rows: TargetRows, emit: Emit) -> Acceptance:
