@@ -13,12 +13,23 @@ AnswerT = TypeVar("AnswerT", bound=Any)
 
 
 def split_held_out(answers: Sequence[AnswerT], fraction: float) -> tuple[list[AnswerT], list[AnswerT]]:
-    """(training, held out); about `fraction` of the prompts are held out. Answers need `prompt_ids`."""
+    """(training, held out); about `fraction` of the prompts are held out. Answers need `prompt_ids`.
+
+    Among few prompts chance may hold out none; then, where there are two or more, the one of the lowest hash is, so
+    that there is something to measure on.
+    """
     if not 0 <= fraction < 1:
         raise ValueError(f"fraction must be in [0, 1); got {fraction}")
-    train: list[AnswerT] = []
-    held: list[AnswerT] = []
-    for answer in answers:
-        digest = hashlib.sha256(json.dumps(list(answer.prompt_ids)).encode()).digest()
-        (held if int.from_bytes(digest[:8]) < fraction * 2**64 else train).append(answer)
+    places = [_place(answer) for answer in answers]
+    border = fraction
+    if fraction > 0 and len(set(places)) > 1 and min(places) >= fraction:
+        border = sorted(set(places))[1]
+    train = [answer for answer, place in zip(answers, places, strict=True) if place >= border]
+    held = [answer for answer, place in zip(answers, places, strict=True) if place < border]
     return train, held
+
+
+def _place(answer: Any) -> float:
+    """Where a prompt's hash falls in [0, 1)."""
+    digest = hashlib.sha256(json.dumps(list(answer.prompt_ids)).encode()).digest()
+    return int.from_bytes(digest[:8]) / 2**64

@@ -1,0 +1,131 @@
+"""The command line as a script sees it: JSON on stdout, one sentence and exit code 2 for mistakes, nothing half
+done.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import app
+from backend.data.answers import read_answers
+
+DECODE_KEYS = {
+    "prompt_tokens", "tokens", "text", "num_steps", "num_drafted", "num_accepted", "num_cut", "acceptance_length",
+    "accepted_per_depth", "drafted_per_depth", "tokens_per_s", "end_to_end_tokens_per_s", "prefill_ms", "draft_ms",
+    "verify_ms", "commit_ms", "finish_reason",
+}  # fmt: skip
+TINY = ["--target", "tiny-llama"]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HEADWAY_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HEADWAY_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.jsonl"
+    rows = [
+        {"question_id": f"q{i}", "category": "x", "turns": [f"Say {i} please.", "Again."][: 1 + i % 2]}
+        for i in range(6)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = app.main(list(words))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_decode_prints_one_object_a_prompt_in_order(capsys: pytest.CaptureFixture[str], prompts: Path) -> None:
+    words = ("decode", *TINY, "--drafter", "ngram", "--prompts", str(prompts), "--max-new-tokens", "9", "--json")
+    code, out, err = run(capsys, *words, "--batch", "3")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert code == 0 and err == "" and len(rows) == 6
+    assert all(set(row) >= DECODE_KEYS for row in rows)
+    for row in rows:
+        assert len(row["tokens"]) == 1 + row["num_steps"] + row["num_accepted"] - row["num_cut"] <= 9
+    _, alone, _ = run(capsys, *words, "--limit", "2")
+    assert [json.loads(line)["tokens"] for line in alone.splitlines()] == [row["tokens"] for row in rows[:2]]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--prompt", ""], "prompt is empty"),
+        (["--prompt", "x", "--temperature", "1", "--rule", "greedy"], "greedy rule"),
+        (["--prompt", "x", "--tree", "[[1,2]]"], "no parent"),
+        (["--prompt", "x", "--tree", "[[1,"], "not valid JSON"),
+        (["--prompt", "x", "--epsilon", "7"], "--epsilon"),
+        (["--prompt", "x", "--max-new-tokens", "0"], "--max-new-tokens"),
+        (["--prompt", "x", "--max-new-tokens", "8000"], "shorten the prompt"),
+        (["--prompt", "x", "--drafter", "nobody"], "Unknown drafter"),
+        (["--prompt", "x", "--target", "no-such-model"], "There is no target"),
+        (["--prompts", "missing.jsonl"], "missing.jsonl"),
+        (["--prompt", "x", "--batch", "0"], "--batch"),
+    ],
+)
+def test_mistakes_are_one_sentence(capsys: pytest.CaptureFixture[str], words: list[str], sentence: str) -> None:
+    code, out, err = run(capsys, "decode", *TINY, "--drafter", "ngram", "--json", *words)
+    assert code == 2 and out == "" and sentence in err
+    assert len(err.strip().splitlines()) == 1 and "Traceback" not in err
+
+
+def test_distil_train_decode_and_the_heads_of_another_target_are_refused(
+    capsys: pytest.CaptureFixture[str], prompts: Path, tmp_path: Path
+) -> None:
+    answers, packed, heads = tmp_path / "a.jsonl", tmp_path / "a.npz", tmp_path / "heads"
+    distil = ("distill", *TINY, "--prompts", str(prompts), "--out", str(answers), "--pack", str(packed), "--json")
+    code, out, err = run(capsys, *distil, "--max-new-tokens", "30", "--batch", "4")
+    assert code == 0 and err == "" and json.loads(out)["answers"] == 18
+    whole = read_answers(answers).answers
+    answers.write_bytes(answers.read_bytes()[: answers.stat().st_size // 2])  # as if killed in the middle of a line
+    assert run(capsys, *distil, "--max-new-tokens", "30", "--batch", "4")[0] == 0
+    assert sorted(read_answers(answers).answers, key=str) == sorted(whole, key=str)
+    train = ("train", *TINY, "--answers", str(packed), "--out", str(heads), "--num-heads", "2", "--draft-vocab", "100")
+    code, out, err = run(capsys, *train, "--batch-tokens", "32", "--epochs", "1", "--half", "--json")
+    assert (code, err) == (0, "") and json.loads(out)["numbers"]["steps"] > 0
+    decode = ("decode", "--drafter", str(heads), "--prompt", "hi", "--max-new-tokens", "8", "--json")
+    code, out, _ = run(capsys, *decode, *TINY)
+    plain = run(capsys, "decode", *TINY, "--drafter", "none", "--prompt", "hi", "--max-new-tokens", "8", "--json")[1]
+    assert code == 0 and json.loads(out)["tokens"] == json.loads(plain)["tokens"]
+    code, out, err = run(capsys, *decode, "--target", "tiny-llama:1")
+    assert code == 2 and out == "" and "weights" in err and len(err.strip().splitlines()) == 1
+    code, out, err = run(capsys, *decode, "--target", "tiny-llama:1", "--force")
+    assert code == 0 and json.loads(out)["tokens"] and "weights" in err
+
+
+def test_a_damaged_checkpoint_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "headway.json").write_text("{")
+    code, out, err = run(capsys, "decode", *TINY, "--drafter", str(broken), "--prompt", "x")
+    assert code == 2 and out == "" and "damaged" in err
+
+
+def test_runs_says_when_there_are_none_and_refuses_a_file_that_is_no_database(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, out, _ = run(capsys, "runs")
+    assert code == 0 and "No runs yet" in out
+    rubbish = tmp_path / "rubbish.db"
+    rubbish.write_bytes(b"not a database at all" * 100)
+    code, out, err = run(capsys, "runs", "--db", str(rubbish))
+    assert code == 2 and out == "" and len(err.strip().splitlines()) == 1
+    assert rubbish.read_bytes() == b"not a database at all" * 100
+
+
+def test_serving_to_others_needs_a_password(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HEADWAY_PASSWORD", raising=False)
+    monkeypatch.delenv("HEADWAY_TOKEN", raising=False)
+    code, _, err = run(capsys, "serve", "--host", "0.0.0.0")
+    assert code == 2 and "password" in err
