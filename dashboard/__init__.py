@@ -1,1 +1,1 @@
-"""The browser's side of Headway: layout, wiring, streaming and access. Knows the engine's interface, never torch or a model."""
+"""The browser's side of Headway: layout, wiring, streaming and access. Knows the engine's interface, never a model."""

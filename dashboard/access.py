@@ -1,7 +1,7 @@
-"""Who may reach the dashboard: one ASGI middleware in front of everything, Gradio, static files and our own routes alike.
+"""Who may reach the dashboard: one ASGI middleware in front of Gradio, static files and our own routes alike.
 
-Knows nothing of pages. It checks, in this order: the Host header (against DNS rebinding), the Origin (against other web pages),
-and, where a password or token is set, a session cookie or a Bearer token. Websockets pass the same checks.
+Knows nothing of pages. It checks, in this order: the Host header (against DNS rebinding), the Origin (against other web
+pages), and, where a password or token is set, a session cookie or a Bearer token. Websockets pass the same checks.
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ class AccessPolicy:
 
     @classmethod
     def for_bind(
-        cls, host: str = "127.0.0.1", password: str | None = None, token: str | None = None, allowed_hosts: Iterable[str] = ()
+        cls,
+        host: str = "127.0.0.1",
+        password: str | None = None,
+        token: str | None = None,
+        allowed_hosts: Iterable[str] = (),
     ) -> AccessPolicy:
         """Raises HeadwayError when other machines could connect and nothing is asked of them."""
         if host not in LOOPBACK and not (password or token):

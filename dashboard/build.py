@@ -1,6 +1,8 @@
-"""Builds the dashboard's ASGI app: the guard outside, Headway's routes, then Gradio's pages. Loads no weights, starts no engine."""
+"""Builds the dashboard's ASGI app: the guard outside, Headway's routes, then Gradio's pages. Loads no weights."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI
@@ -13,14 +15,16 @@ from dashboard.runs import Runs
 from dashboard.services import Services
 from dashboard.theme import headway_theme
 
+NO_DOCUMENTS: dict[str, Any] = {"docs_url": None, "redoc_url": None, "openapi_url": None}
+
 
 def create_app(services: Services) -> FastAPI:
     """The whole dashboard. Run it with one process: sessions and running decodes live in memory."""
     runs = Runs(services)
-    app = FastAPI(title="Headway", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="Headway", **NO_DOCUMENTS)
     app.router.routes.extend(headway_routes(services, runs))
     page = live_page(services, runs)
-    app = gr.mount_gradio_app(
+    gr.mount_gradio_app(
         app,
         page,
         path="/",
@@ -33,6 +37,7 @@ def create_app(services: Services) -> FastAPI:
         ssr_mode=False,
         mcp_server=False,
         pwa=False,
+        app_kwargs=dict(NO_DOCUMENTS),
         max_file_size=1,
     )
     app.add_middleware(AccessGuard, policy=services.access)

@@ -1,4 +1,6 @@
-"""Headway's own HTTP routes beside Gradio: events, run list, status, cancel, static files. Thin: all meaning is in `runs`."""
+"""Headway's own HTTP routes beside Gradio: events, run list, status, cancel, static files. Thin: all meaning is in
+`runs`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What the pages ask about runs: submit, cancel, look one up, list the stored ones. Joins engine and store for the pages.
+"""What the pages ask about runs: submit, cancel, look one up, list the stored ones. Joins engine and store for the
+pages.
 
-Knows no Gradio and no HTTP. Requests of runs started here are remembered in memory, so a page can re-attach to a run that
-has not reached the store.
+Knows no Gradio and no HTTP. Requests of runs started here are remembered in memory, so a page can re-attach to a run
+that has not reached the store.
 """
 
 from __future__ import annotations
@@ -47,15 +48,12 @@ class Runs:
         self._services.engine.cancel(run_id)
 
     def find(self, run_id: str) -> ShownRun:
-        """Raises HeadwayError for a run that neither this process nor the store knows."""
+        """Raises HeadwayError or StoreError for a run that neither this process nor the store knows."""
         if run_id in self._requests:
             return ShownRun(run_id, self._requests[run_id])
-        if self._services.store is not None:
-            record = self._services.store.get_run(run_id)
-            return ShownRun(run_id, request_from((record.settings or {}).get("request")))
         for event in self._services.engine.events(run_id, timeout_s=0.1):
             stored = event.data.get("request") or (event.data.get("conditions") or {}).get("request")
-            if stored:
+            if stored or event.kind == "step":
                 return ShownRun(run_id, request_from(stored))
         return ShownRun(run_id, None)
 

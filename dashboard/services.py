@@ -21,11 +21,13 @@ class RunStore(Protocol):
 
 @dataclass(frozen=True)
 class DashboardSettings:
-    """Args:
-    default_target: what the target picker shows at first.
-    demo_prompts: JSONL file with `category` and `turns`; the page offers its first turns. None or a missing file: no demos.
-    recent_limit: how many stored runs the page lists.
-    heartbeat_s: a stream that has nothing to say says so this often, so that proxies keep it open.
+    """What can be chosen about the pages.
+
+    Args:
+        default_target: what the target picker shows at first.
+        demo_prompts: JSONL file with `category` and `turns`; the page offers their first turns. None: built-in ones.
+        recent_limit: how many stored runs the page lists.
+        heartbeat_s: a stream that has nothing to say says so this often, so that proxies keep it open.
     """
 
     default_target: str = "smollm2-135m"
@@ -36,10 +38,12 @@ class DashboardSettings:
 
 @dataclass(frozen=True)
 class Services:
-    """Args:
-    engine: owns the device.
-    access: who may reach the pages.
-    store: finished runs, for the list of recent ones; None keeps only the runs of this process.
+    """What the pages work with.
+
+    Args:
+        engine: owns the device.
+        access: who may reach the pages.
+        store: finished runs, for the list of recent ones; None keeps only the runs of this process.
     """
 
     engine: Engine

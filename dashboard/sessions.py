@@ -75,9 +75,13 @@ class Sessions:
 
 
 class Throttle:
-    """Slows guessing: after n failures an address waits 2^(n-1) half seconds, at most 30 s, before its next attempt counts."""
+    """Slows guessing: after n failures an address waits 2^(n-1) half seconds, at most 30 s, before its next attempt
+    counts.
+    """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, max_wait_s: float = 30.0, max_addresses: int = 10_000) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, max_wait_s: float = 30.0, max_addresses: int = 10_000
+    ) -> None:
         self._clock = clock
         self._max_wait_s = max_wait_s
         self._max_addresses = max_addresses

@@ -1,7 +1,8 @@
 """Server-sent events: what happens to a run, as it happens, to any number of browsers.
 
-Knows the engine's `events`, no page. The engine's iterator blocks, so each reader has a thread; the thread hands over batches
-and the event loop never waits. Every event keeps its number as SSE id, so a browser that comes back misses nothing.
+Knows the engine's `events`, no page. The engine's iterator blocks, so each reader has a thread; the thread hands over
+batches and the event loop never waits. Every event keeps its number as SSE id, so a browser that comes back misses
+nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ log = logging.getLogger(__name__)
 
 def sse_message(event: Event) -> str:
     """One event as text; JSON without line breaks, so one data line holds it."""
-    payload = json.dumps({"seq": event.seq, "kind": event.kind, "data": event.data}, ensure_ascii=False, separators=(",", ":"))
+    payload = json.dumps(
+        {"seq": event.seq, "kind": event.kind, "data": event.data}, ensure_ascii=False, separators=(",", ":")
+    )
     number = f"id: {event.seq}\n" if event.seq else ""
     return f"{number}data: {payload}\n\n"
 
@@ -82,14 +85,17 @@ class Reader:
             self._give(Event(0, "failed", {"error": str(error)}))
         except Exception:
             log.exception("the stream of run %s broke off", self._run_id)
-            self._give(Event(0, "failed", {"error": "The stream broke off because of a fault in Headway; see its log."}))
+            self._give(
+                Event(0, "failed", {"error": "The stream broke off because of a fault in Headway; see its log."})
+            )
         self.finished = True
         self._wake()
 
     def _read_until_quiet(self) -> bool:
         """Read until the engine is silent for a while; True when the run is over.
 
-        Starts one event early: an iterator without a single event could mean silence or the end, the last event tells which.
+        Starts one event early: an iterator without a single event could mean silence or the end, the last event tells
+        which.
         """
         for event in self._engine.events(self._run_id, after=max(self._after - 1, 0), timeout_s=POLL_S):
             if event.seq > self._after:

@@ -1,5 +1,6 @@
-"""Pictures of a running dashboard: `python scripts/screenshots.py URL FOLDER` takes the Live page at 1440 and 800 pixels, light and
-dark: empty, in the middle of a run, and after it with a node chosen. Knows the page's element ids, nothing behind them.
+"""Pictures of a running dashboard: `python scripts/screenshots.py URL FOLDER` takes the Live page at 1440 and 800
+pixels, light and dark: empty, in the middle of a run, and after it with a node chosen. Knows the page's element ids,
+nothing behind them.
 """
 
 from __future__ import annotations
@@ -15,8 +16,16 @@ from playwright.sync_api import sync_playwright
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 SIZES = {1440: 900, 800: 1000}
 HAS_STEPS = "window.headway && window.headway.live.last >= 12"
 IS_OVER = "window.headway && window.headway.live.run && window.headway.live.run.over"
@@ -52,7 +61,9 @@ def main() -> int:
             for scheme in ("light", "dark"):
                 page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
                 page.on("pageerror", lambda error: print(f"page error: {error}", file=sys.stderr))
-                page.on("console", lambda line: line.type == "error" and print(f"console: {line.text}", file=sys.stderr))
+                page.on(
+                    "console", lambda line: line.type == "error" and print(f"console: {line.text}", file=sys.stderr)
+                )
                 take(page, arguments.url, arguments.folder, f"live-{width}-{scheme}")
                 page.close()
         browser.close()

@@ -1,5 +1,5 @@
-"""The JavaScript and CSS of the components as served files. Their address holds a hash of their content, so that browsers
-may keep them for ever and still never see an old one."""
+"""The JavaScript and CSS of the components as served files. Their address holds a hash of their content, so that
+browsers may keep them for ever and still never see an old one. Knows no component."""
 
 from __future__ import annotations
 

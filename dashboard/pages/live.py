@@ -1,7 +1,8 @@
-"""The Live page: type a prompt, watch the draft tree of every step. Lays out and wires; meaning is in presenters and `runs`.
+"""The Live page: type a prompt, watch the draft tree of every step. Lays out and wires; meaning is in presenters and
+`runs`.
 
-Python only starts and finds runs; what happens in them reaches the views as server-sent events. All events here are light, so
-none of them queues: a queue would also hold one of the six connections a browser has for this host.
+Python only starts and finds runs; what happens in them reaches the views as server-sent events. All events here are
+light, so none of them queues: a queue would also hold one of the six connections a browser has for this host.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import gradio as gr
 
-from dashboard import components as own
+from dashboard.components.views import view
 from dashboard.pages.live_form import LiveForm, build_form
 from dashboard.pages.live_handlers import Handlers
 from dashboard.presenters.form import FormValues
@@ -32,9 +33,10 @@ STOP_JS = "() => { window.headway.live.stop(); }"
 def live_page(services: Services, runs: Runs) -> gr.Blocks:
     demos = demo_prompts(services.settings.demo_prompts)
     first = FormValues(prompt=demos[0]["prompt"], target=services.settings.default_target)
-    with gr.Blocks(title="Headway", analytics_enabled=False, fill_width=True) as page:
-        own.Header(elem_id="hw-header")
-        link = own.RunLink(elem_id="hw-link")
+    page = gr.Blocks(title="Headway", analytics_enabled=False, fill_width=True)
+    with page:
+        view("header", elem_id="hw-header")
+        link = view("link", elem_id="hw-link")
         with gr.Row(elem_id="hw-main"):
             form = build_form(first, demos)
             stage = build_stage()
@@ -49,30 +51,34 @@ class Stage:
     reply: gr.Textbox
     send: gr.Button
     new_chat: gr.Button
-    recent: own.Recent
+    recent: gr.HTML
 
 
 def build_stage() -> Stage:
     with gr.Column(elem_id="hw-stage"):
-        own.Banner(elem_id="hw-banner")
-        own.TokenStream(elem_id="hw-tokens")
+        view("banner", elem_id="hw-banner")
+        view("tokens", elem_id="hw-tokens")
         with gr.Row(elem_id="hw-reply"):
             reply = gr.Textbox(
-                show_label=False, placeholder="Reply, to continue the chat", lines=1, container=False, elem_id="hw-reply-text"
+                show_label=False,
+                placeholder="Reply, to continue the chat",
+                lines=1,
+                container=False,
+                elem_id="hw-reply-text",
             )
             send = gr.Button("Send", scale=0, min_width=72, elem_id="hw-send")
             new_chat = gr.Button("New chat", scale=0, min_width=92, elem_id="hw-new-chat")
-        own.Figures(elem_id="hw-figures")
+        view("figures", elem_id="hw-figures")
         with gr.Column(elem_id="hw-steps"):
-            own.Player(elem_id="hw-player")
-            own.Strip(elem_id="hw-strip")
-        own.TreeView(elem_id="hw-tree")
-        own.Inspector(elem_id="hw-inspector")
-        recent = own.Recent(elem_id="hw-recent")
+            view("player", elem_id="hw-player")
+            view("strip", elem_id="hw-strip")
+        view("tree", elem_id="hw-tree")
+        view("inspector", elem_id="hw-inspector")
+        recent = view("recent", elem_id="hw-recent")
     return Stage(reply, send, new_chat, recent)
 
 
-def wire(page: gr.Blocks, form: LiveForm, stage: Stage, link: own.RunLink, handlers: Handlers) -> None:
+def wire(page: gr.Blocks, form: LiveForm, stage: Stage, link: gr.HTML, handlers: Handlers) -> None:
     """Which event calls what. Most handlers take the form's values and the link."""
     inputs = [*form.fields, link]
     prompt, tree, drafter = form["prompt"], form["tree"], form["drafter"]

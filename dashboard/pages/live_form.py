@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from dashboard import components as own
+from dashboard.components.views import view
 from dashboard.presenters.form import CHAT, EXACT, OWN_TREE, RAW, TYPICAL, FormValues
 
 TREES = (OWN_TREE, "chain-3", "chain-5", "2x2x1", "4x2x1", "medusa-63")
@@ -28,9 +28,9 @@ class LiveForm:
     run: gr.Button
     stop: gr.Button
     auto: gr.Checkbox
-    chips: own.Chips
+    chips: gr.HTML
     copy: gr.Button
-    command: own.Command
+    command: gr.HTML
 
     def __getitem__(self, name: str) -> Any:
         return self.by_name[name]
@@ -38,8 +38,10 @@ class LiveForm:
 
 def build_form(first: FormValues, demos: list[dict[str, str]]) -> LiveForm:
     with gr.Column(elem_id="hw-prompt", elem_classes="hw-panel", min_width=260):
-        prompt = gr.Textbox(first.prompt, label="Prompt", lines=3, max_lines=8, elem_id="hw-prompt-text", max_length=200_000)
-        chips = own.Chips(demos)
+        prompt = gr.Textbox(
+            first.prompt, label="Prompt", lines=3, max_lines=8, elem_id="hw-prompt-text", max_length=200_000
+        )
+        chips = view("chips", demos)
         with gr.Row(elem_id="hw-buttons"):
             run = gr.Button("Run", variant="primary", elem_id="hw-run", min_width=90)
             stop = gr.Button("Stop", variant="stop", elem_id="hw-stop", min_width=90)
@@ -47,7 +49,7 @@ def build_form(first: FormValues, demos: list[dict[str, str]]) -> LiveForm:
     with gr.Column(elem_id="hw-knobs", elem_classes="hw-panel", min_width=260):
         by_name = {"prompt": prompt} | _models(first) | _draft(first) | _sampling(first) | _more(first)
         copy = gr.Button("Copy as command", size="sm", elem_id="hw-copy")
-        command = own.Command()
+        command = view("command")
     ordered = [by_name[field.name] for field in fields(FormValues)]
     return LiveForm(ordered, by_name, run, stop, auto, chips, copy, command)
 
@@ -85,18 +87,22 @@ def _sampling(first: FormValues) -> dict[str, Any]:
             info="0: always the likeliest token.",
         ),
         "rule": gr.Radio(
-            [("Exact", EXACT), ("Typical (approximate)", TYPICAL)], value=first.rule, label="Acceptance rule", elem_id="hw-rule",
+            [("Exact", EXACT), ("Typical (approximate)", TYPICAL)],
+            value=first.rule, label="Acceptance rule", elem_id="hw-rule",
             info="Exact never changes the output; typical does, for speed.",
         ),
         "max_new_tokens": gr.Slider(
-            8, 1024, first.max_new_tokens, step=8, label="Longest answer", elem_id="hw-longest", buttons=[], info="In tokens.",
+            8, 1024, first.max_new_tokens, step=8, label="Longest answer", elem_id="hw-longest", buttons=[],
+            info="In tokens.",
         ),
     }  # fmt: skip
 
 
 def _more(first: FormValues) -> dict[str, Any]:
     with gr.Accordion("More", open=False, elem_id="hw-more"):
-        system = gr.Textbox(first.system, label="System prompt", lines=2, info="Instructions before the chat; empty: none.")
+        system = gr.Textbox(
+            first.system, label="System prompt", lines=2, info="Instructions before the chat; empty: none."
+        )
         mode = gr.Radio([("Chat", CHAT), ("Raw text", RAW)], value=first.mode, label="Prompt is",
                         info="Chat uses the target's template; raw text is continued as it stands.")  # fmt: skip
         with gr.Row():
@@ -104,18 +110,27 @@ def _more(first: FormValues) -> dict[str, Any]:
             top_p = _number("Top-p", first.top_p, "Keep this share of probability.", step=0.05)
         with gr.Row():
             min_p = _number("Min-p", first.min_p, "Drop what is below this share of the best.", step=0.01)
-            penalty = _number("Repetition penalty", first.repetition_penalty, "Above 1 avoids what was said.", step=0.05)
+            penalty = _number(
+                "Repetition penalty", first.repetition_penalty, "Above 1 avoids what was said.", step=0.05
+            )
         with gr.Row():
             epsilon = _number("ε", first.epsilon, "Typical: the highest bound.", step=0.01)
-            delta = _number("δ", first.delta, "Typical: share of exp(−entropy).", step=0.05)
+            delta = _number("δ", first.delta, "Typical: share of e to the minus entropy.", step=0.05)
         seed = _number("Seed", first.seed, "The same seed gives the same answer.", precision=0)
-        stop = gr.Textbox(first.stop, label="Stop strings", lines=1, max_lines=4, info=r"One a line; \n stands for a line break.")
+        stop = gr.Textbox(
+            first.stop, label="Stop strings", lines=1, max_lines=4, info=r"One a line; \n stands for a line break."
+        )
         banned = gr.Textbox(first.banned, label="Banned tokens", info="Token ids that may never come, such as 13, 198.")
-        sampled = gr.Checkbox(first.sampled, label="Sampled siblings", info="Draw the guesses instead of taking the likeliest.")
-        force = gr.Checkbox(first.force, label="Use heads of another version", info="They guess worse; the output stays right.")
+        sampled = gr.Checkbox(
+            first.sampled, label="Sampled siblings", info="Draw the guesses instead of taking the likeliest."
+        )
+        force = gr.Checkbox(
+            first.force, label="Use heads of another version", info="They guess worse; the output stays right."
+        )
     return {
         "system": system, "mode": mode, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repetition_penalty": penalty,
-        "epsilon": epsilon, "delta": delta, "seed": seed, "stop": stop, "banned": banned, "sampled": sampled, "force": force,
+        "epsilon": epsilon, "delta": delta, "seed": seed, "stop": stop, "banned": banned, "sampled": sampled,
+        "force": force,
     }  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""What the events of the Live page do: form values in, values of components out. Never raises; errors become one sentence.
+"""What the events of the Live page do: form values in, values of components out. Never raises; errors become one
+sentence.
 
 `link` is the value of the page's RunLink: {run, request, error, at}.
 """
@@ -35,7 +36,9 @@ class Handlers:
         return self.run(*rest) if auto and (rest[-1] or {}).get("run") else gr.skip()
 
     def reply(self, *values: Any) -> tuple[Any, Any, Any]:
-        """The prompt so far and its answer become earlier turns, the reply becomes the prompt. Link, prompt, reply box."""
+        """The prompt so far and its answer become earlier turns, the reply becomes the prompt. Link, prompt, reply
+        box.
+        """
         *fields, link, text = values
         form = FormValues.from_components(fields)
 
@@ -53,12 +56,18 @@ class Handlers:
         return self._opened(str(event.run))
 
     def load(self, request: gr.Request) -> list[Any]:
-        """The page was loaded: re-attach to the run in its address. The form and the link, with all choices up to date."""
+        """The page was loaded: re-attach to the run in its address. The form and the link, with all choices up to
+        date.
+        """
         run_id = request.query_params.get("run")
-        return self._opened(run_id) if run_id else self._filled(self._first, {"run": None, "request": None, "error": None})
+        return (
+            self._opened(run_id) if run_id else self._filled(self._first, {"run": None, "request": None, "error": None})
+        )
 
     def choices(self, target: str, drafter: str) -> tuple[Any, Any]:
-        """What can draft for this target, and the trees of the drafter chosen. A target that cannot be is told at Run."""
+        """What can draft for this target, and the trees of the drafter chosen. A target that cannot be is told at
+        Run.
+        """
         offered = self._drafters(target)
         names = [(str(one["name"]), str(one["spec"])) for one in offered] or list(DRAFTERS)
         trees = next((one["trees"] for one in offered if one["spec"] == drafter), ())
@@ -77,7 +86,9 @@ class Handlers:
         return self._demos[index]["prompt"] if isinstance(index, int) and 0 <= index < len(self._demos) else ""
 
     def _start(self, request: Callable[[], DecodeRequest], link: Any) -> dict[str, Any]:
-        """Submits, after stopping this page's run before; a refused request leaves the page as it is, with a sentence."""
+        """Submits, after stopping this page's run before; a refused request leaves the page as it is, with a
+        sentence.
+        """
         before = (link or {}).get("run")
         try:
             made = request()

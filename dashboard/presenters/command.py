@@ -38,11 +38,17 @@ def as_command(request: DecodeRequest) -> str:
     options += [("--ban", str(token)) for token in request.banned_tokens]
     options += [("--stop", text) for text in request.stop]
     switches = {"--raw": request.raw_prompt is not None, "--sampled": request.sampled, "--force": request.force}
-    words = ["python app.py decode", *(_option(*option) for option in options), *(flag for flag, on in switches.items() if on)]
+    words = [
+        "python app.py decode",
+        *(_option(*option) for option in options),
+        *(flag for flag, on in switches.items() if on),
+    ]
     note = "# the earlier turns of this chat are not part of the command\n" if len(turns) > 1 else ""
     return note + " ".join(words)
 
 
 def _option(flag: str, value: str) -> str:
-    """Quoted for a POSIX shell; a value that starts with a dash is tied to its flag, or it would be read as one itself."""
+    """Quoted for a POSIX shell; a value that starts with a dash is tied to its flag, or it would be read as one
+    itself.
+    """
     return f"{flag}{'=' if value.startswith('-') else ' '}{shlex.quote(value)}"

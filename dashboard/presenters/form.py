@@ -1,6 +1,7 @@
 """The form of the Live page as a value, and its meaning: a DecodeRequest, or one sentence that says what is wrong.
 
-Knows no Gradio. What only the engine can judge (does the model exist, is the tree well formed) is left to `Engine.submit`.
+Knows no Gradio. What only the engine can judge (does the model exist, is the tree well formed) is left to
+`Engine.submit`.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def to_request(form: FormValues, earlier: Sequence[dict[str, str]] = ()) -> Deco
         raise HeadwayError("Choose a target model first.")
     if not (form.drafter or "").strip():
         raise HeadwayError("Choose a drafter first; “none” decodes without one.")
-    values = _numbers(form) | {
+    values: dict[str, Any] = _numbers(form) | {
         "target": form.target.strip(),
         "drafter": form.drafter.strip(),
         "tree": _tree(form.tree),

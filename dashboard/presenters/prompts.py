@@ -15,7 +15,9 @@ MAX_DEMOS = 6
 
 
 def demo_prompts(path: Path | None) -> list[dict[str, str]]:
-    """Label and first turn of up to six demos; lines that are damaged are passed over, no file gives four built-in ones."""
+    """Label and first turn of up to six demos; lines that are damaged are passed over, no file gives four built-in
+    ones.
+    """
     demos: list[dict[str, str]] = []
     if path is not None and path.is_file():
         for line in path.read_text(encoding="utf-8").splitlines():

@@ -1,7 +1,8 @@
-"""An engine without a model: it replays made-up traces at a chosen pace, through the same interface and with the same events.
+"""An engine without a model: it replays made-up traces at a chosen pace, through the same interface and with the same
+events.
 
-Runs go one after another, queue, stop within one step, and follow the arithmetic of real ones: committed tokens, verdicts and
-counts agree with each other. Knows no torch.
+Runs go one after another, queue, stop within one step, and follow the arithmetic of real ones: committed tokens,
+verdicts and counts agree with each other. Knows no torch.
 """
 
 from __future__ import annotations
@@ -19,17 +20,40 @@ from backend.errors import HeadwayError
 
 LAST_KINDS = ("result", "failed", "cancelled")
 MEDUSA_63 = (
-    "0 00 1 01 2 000 10 02 3 03 4 04 20 05 001 5 06 6 07 010 11 7 08 002 30 09 8 9 100 020 12 003 40 21 004 005 0000 011 "
+    "0 00 1 01 2 000 10 02 3 03 4 04 20 05 001 5 06 6 07 010 11 7 08 002 30 09 8 9 100 020 12 003 40 21 004 "
+    "005 0000 011 "
     "006 030 50 13 007 008 009 60 040 14 70 012 200 31 22 80 050 15 101 021 90 060 0001 16 070"
 )
 ANSWER = (
-    "The sky looks blue because of how sunlight meets the air. Sunlight is a mix of all colours, and each colour is a wave "
-    "with its own length. When the light reaches the atmosphere, the tiny molecules of the air scatter short waves much more "
-    "strongly than long ones.\n\nBlue light has short waves, so it is scattered in every direction and reaches our eyes from "
-    "all over the sky. Red and orange light pass almost straight through. In the evening the light takes a longer way through "
+    "The sky looks blue because of how sunlight meets the air. Sunlight is a mix of all colours, and each "
+    "colour is a wave "
+    "with its own length. When the light reaches the atmosphere, the tiny molecules of the air scatter short "
+    "waves much more "
+    "strongly than long ones.\n\nBlue light has short waves, so it is scattered in every direction and "
+    "reaches our eyes from "
+    "all over the sky. Red and orange light pass almost straight through. In the evening the light takes a "
+    "longer way through "
     "the air, most of the blue is lost on the way, and what is left makes the sunset red.\n"
 )
-WRONG = (" the", " a", " of", " and", ",", ".", " is", " to", " in", " light", " it", " that", "\n", " with", " on", " as", " are")
+WRONG = (
+    " the",
+    " a",
+    " of",
+    " and",
+    ",",
+    ".",
+    " is",
+    " to",
+    " in",
+    " light",
+    " it",
+    " that",
+    "\n",
+    " with",
+    " on",
+    " as",
+    " are",
+)
 
 
 def pieces_of(text: str) -> list[str]:
@@ -60,7 +84,9 @@ def parents_of(tree: str | None, drafter: str) -> list[int]:
     elif name == "medusa-63":
         paths = ["", *sorted(MEDUSA_63.split(), key=len)]
     else:
-        raise HeadwayError(f"“{name[:40]}” is no tree: name one such as chain-4, 3x2x1 or medusa-63, or give JSON paths.")
+        raise HeadwayError(
+            f"“{name[:40]}” is no tree: name one such as chain-4, 3x2x1 or medusa-63, or give JSON paths."
+        )
     column = {path: at for at, path in enumerate(paths)}
     return [-1 if not path else column[path[:-1]] for path in paths]
 
@@ -99,10 +125,21 @@ class Script:
         jitter = self.rng.uniform(0.9, 1.2)
         draft, verify, commit = 4.1 * jitter * (len(depths) > 1), (34 + 0.3 * len(depths)) * jitter, 1.2 * jitter
         return StepTrace(
-            row=0, step=self.step, num_drafted=len(depths) - 1, num_accepted=count, num_tried=tried,
-            num_cut=count + 1 - len(committed), tokens=[self.token(piece) for piece in committed], text="".join(committed),
-            draft_ms=draft, verify_ms=verify, commit_ms=commit, step_ms=draft + verify + commit + 0.8, path=true_path, tree=tree,
-        )  # fmt: skip
+            row=0,
+            step=self.step,
+            num_drafted=len(depths) - 1,
+            num_accepted=count,
+            num_tried=tried,
+            num_cut=count + 1 - len(committed),
+            tokens=[self.token(piece) for piece in committed],
+            text="".join(committed),
+            draft_ms=draft,
+            verify_ms=verify,
+            commit_ms=commit,
+            step_ms=draft + verify + commit + 0.8,
+            path=true_path,
+            tree=tree,
+        )
 
     def _depths(self) -> list[int]:
         depths: list[int] = []
@@ -122,16 +159,27 @@ class Script:
                 pieces.append(self.rng.choice([piece for piece in WRONG if piece != truth]))
             looked = column > 0 and self.parents[column] in on_path
             verdicts.append(1 if column in on_path else 2 if looked else 0)
-        best = [self.pieces[min(self.at + depths[c], len(self.pieces) - 1)] if c in on_path else self.rng.choice(WRONG) for c in columns]
+        best = [
+            self.pieces[min(self.at + depths[c], len(self.pieces) - 1)] if c in on_path else self.rng.choice(WRONG)
+            for c in columns
+        ]
         p = [round(self.rng.uniform(0.35, 0.97) if c in on_path else self.rng.uniform(0.001, 0.2), 4) for c in columns]
         best_p = [round(self.rng.uniform(0.35, 0.97), 4) for _ in columns]
         scores, thresholds = self._numbers(verdicts, p)
         drafted = [None, *(round(max(0.004, self.rng.uniform(0.2, 0.9) / (1 + c) ** 0.7), 4) for c in columns[1:])]
         return TreeTrace(
-            tokens=[self.token(piece) for piece in pieces], parents=self.parents, pieces=pieces, verdicts=verdicts,
-            draft_probs=drafted, target_probs=[None, *p[1:]], scores=scores, thresholds=thresholds,
-            best_tokens=[self.token(piece) for piece in best], best_pieces=best, best_probs=best_p,
-        )  # fmt: skip
+            tokens=[self.token(piece) for piece in pieces],
+            parents=self.parents,
+            pieces=pieces,
+            verdicts=verdicts,
+            draft_probs=drafted,
+            target_probs=[None, *p[1:]],
+            scores=scores,
+            thresholds=thresholds,
+            best_tokens=[self.token(piece) for piece in best],
+            best_pieces=best,
+            best_probs=best_p,
+        )
 
     def _numbers(self, verdicts: list[int], p: list[float]) -> tuple[list[float | None], list[float | None]]:
         """Scores and thresholds as the rule would compare them; None for what was not looked at."""
@@ -167,7 +215,9 @@ class ReplayEngine:
     answer: what every run answers; `echo` makes it the prompt, to see a prompt's characters in the answer.
     """
 
-    def __init__(self, steps_per_s: float | None = 30.0, loading_s: float = 0.0, answer: str = ANSWER, echo: bool = False) -> None:
+    def __init__(
+        self, steps_per_s: float | None = 30.0, loading_s: float = 0.0, answer: str = ANSWER, echo: bool = False
+    ) -> None:
         self.pause_s = 1 / steps_per_s if steps_per_s else 0.0
         self._loading_s = loading_s
         self._answer = answer
@@ -197,7 +247,10 @@ class ReplayEngine:
             raise HeadwayError(f"There is no run “{run_id}”; choose one from the list of recent runs.")
         while True:
             with self._changed:
-                moved = self._changed.wait_for(lambda: len(run.events) > after or run.over or self._closed, timeout_s)
+                seen = after
+                moved = self._changed.wait_for(
+                    lambda seen=seen: len(run.events) > seen or run.over or self._closed, timeout_s
+                )
                 fresh = run.events[after:]
             yield from fresh
             after += len(fresh)
@@ -220,7 +273,13 @@ class ReplayEngine:
 
     def drafters(self, target: str) -> list[dict[str, Any]]:
         return [
-            {"spec": "builtin-medusa", "name": "Medusa heads (built in)", "family": "medusa", "trees": ["medusa-63"], "note": ""},
+            {
+                "spec": "builtin-medusa",
+                "name": "Medusa heads (built in)",
+                "family": "medusa",
+                "trees": ["medusa-63"],
+                "note": "",
+            },
             {"spec": "ngram", "name": "Prompt lookup (n-gram)", "family": "ngram", "trees": ["chain-5"], "note": ""},
             {"spec": "none", "name": "None: plain decoding", "family": "none", "trees": [], "note": ""},
         ]
@@ -285,11 +344,21 @@ class ReplayEngine:
 
 
 def _result(pieces: list[str], prompt: str, steps: list[StepTrace], reason: str, script: Script) -> DecodeResult:
-    deepest = max((step.num_tried for step in steps), default=0)
-    total = {name: sum(getattr(step, name) for step in steps) for name in ("num_drafted", "num_accepted", "num_cut", "draft_ms", "verify_ms", "commit_ms")}
+    depths = range(1, max((step.num_tried for step in steps), default=0) + 1)
+    total = {
+        name: sum(getattr(step, name) for step in steps)
+        for name in ("num_drafted", "num_accepted", "num_cut", "draft_ms", "verify_ms", "commit_ms")
+    }
     return DecodeResult(
-        row=0, prompt_tokens=len(pieces_of(prompt)), tokens=[script.token(piece) for piece in pieces], text="".join(pieces),
-        num_steps=len(steps), accepted_per_depth=[sum(step.num_accepted >= depth for step in steps) for depth in range(1, deepest + 1)],
-        drafted_per_depth=[sum(step.num_tried >= depth for step in steps) for depth in range(1, deepest + 1)],
-        prefill_ms=61.0, overhead_ms=0.8 * len(steps), finish_reason=reason, **total,
-    )  # fmt: skip
+        row=0,
+        prompt_tokens=len(pieces_of(prompt)),
+        tokens=[script.token(piece) for piece in pieces],
+        text="".join(pieces),
+        num_steps=len(steps),
+        accepted_per_depth=[sum(step.num_accepted >= depth for step in steps) for depth in depths],
+        drafted_per_depth=[sum(step.num_tried >= depth for step in steps) for depth in depths],
+        prefill_ms=61.0,
+        overhead_ms=0.8 * len(steps),
+        finish_reason=reason,
+        **total,
+    )

@@ -1,17 +1,30 @@
-"""A dashboard on a free port, in a thread, for tests that need a real server. Knows no test."""
+"""Dashboards for tests: the app alone, or on a free port in a thread. Knows no test."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import uvicorn
+from fastapi import FastAPI
 
 from dashboard.build import create_app
 from dashboard.services import Services
+
+
+def built(services: Services) -> FastAPI:
+    """The app, made inside a running event loop: outside of one Gradio opens a loop that nobody closes."""
+
+    async def make() -> FastAPI:
+        return create_app(services)
+
+    with ThreadPoolExecutor(1) as thread:  # the test's own thread may have Playwright's loop already
+        return thread.submit(asyncio.run, make()).result()
 
 
 @contextmanager
@@ -20,7 +33,9 @@ def serving(services: Services) -> Iterator[str]:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    config = uvicorn.Config(create_app(services), host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        built(services), host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, name="dashboard", daemon=True)
     thread.start()

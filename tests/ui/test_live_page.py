@@ -1,4 +1,6 @@
-"""The Live page in Chromium, driven by replayed runs: nothing is lost, text stays text, a reload goes on where it was."""
+"""The Live page in Chromium, driven by replayed runs: nothing is lost, text stays text, a reload goes on where it
+was.
+"""
 
 from __future__ import annotations
 
@@ -103,9 +105,12 @@ def test_a_reload_in_the_middle_re_attaches(serve: Serve, browser_page: Page) ->
 
 @pytest.mark.parametrize(
     "text",
-    ["${document.title='broken'} costs ${1+1}", "<script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">",
-     "{{value}} `backticks` 'quotes' \"double\" & \\n 😀 naïve"],
-)  # fmt: skip
+    [
+        "${document.title='broken'} costs ${1+1}",
+        "<script>document.title='broken'</script><img src=x onerror=\"document.title=1\">",
+        "{{value}} `backticks` 'quotes' \"double\" & \\n 😀 naïve",
+    ],
+)
 def test_prompts_and_answers_show_literally(serve: Serve, browser_page: Page, text: str) -> None:
     page = opened(browser_page, serve(steps_per_s=None, echo=True))
     run(page, text)
@@ -232,9 +237,14 @@ def test_a_second_run_waits_and_says_so(serve: Serve, open_page: Callable[..., P
 
 @pytest.mark.parametrize(
     ("field", "text", "sentence"),
-    [("#hw-prompt-text textarea", "  ", "Type a prompt first."), ("#hw-target input", "no-such-model", "neither a folder")],
+    [
+        ("#hw-prompt-text textarea", "  ", "Type a prompt first."),
+        ("#hw-target input", "no-such-model", "neither a folder"),
+    ],
 )
-def test_refused_requests_are_one_sentence(serve: Serve, browser_page: Page, field: str, text: str, sentence: str) -> None:
+def test_refused_requests_are_one_sentence(
+    serve: Serve, browser_page: Page, field: str, text: str, sentence: str
+) -> None:
     page = opened(browser_page, serve(steps_per_s=None))
     page.locator(field).first.fill(text)
     page.locator(field).first.press("Tab")
@@ -275,7 +285,8 @@ def test_nothing_is_wider_than_the_window(serve: Serve, open_page: Callable[...,
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     cut = page.evaluate(
         """[...document.querySelectorAll('button:not(.label-wrap), .hw-label, .hw-value, .hw-note, dt, dd, h3')]
-           .filter((node) => node.offsetParent && node.scrollWidth > node.clientWidth + 1 && getComputedStyle(node).display !== 'inline')
+           .filter((node) => node.offsetParent && node.scrollWidth > node.clientWidth + 1
+                           && getComputedStyle(node).display !== 'inline')
            .map((node) => node.textContent)"""
     )
     assert cut == []
