@@ -21,7 +21,7 @@ class OracleDrafter:
     """Knows how the texts go on and says so with probability `hit` at each depth, at a random place among siblings.
 
     Every other node gets a random token; siblings differ. With `ragged` a row keeps a random number of its nodes, so
-    that rows are padded. Its children are *chosen*: what it proposes does not depend on the target's draws.
+    that rows are padded. Its chance comes from the row's own text, so a row is drafted for as if it were alone.
     """
 
     family, name, sampled = "oracle", "oracle", False
@@ -30,10 +30,10 @@ class OracleDrafter:
         self, texts: Sequence[Sequence[int]], shape: TreeShape, hit: float = 0.8, ragged: bool = False, seed: int = 0
     ) -> None:
         self.texts, self.shape, self.hit, self.ragged = [list(text) for text in texts], shape, hit, ragged
-        self.rng = random.Random(seed)
+        self.seed = seed
 
     def with_shape(self, shape: TreeShape) -> OracleDrafter:
-        return OracleDrafter(self.texts, shape, self.hit, self.ragged)
+        return OracleDrafter(self.texts, shape, self.hit, self.ragged, self.seed)
 
     def with_sampled(self, sampled: bool) -> OracleDrafter:
         return self
@@ -51,24 +51,27 @@ class OracleDrafter:
         lengths = context.lengths.tolist()
         assert lengths == list(context.host_lengths or lengths)
         rows = [self._row(shape, context.tokens[row, :length].tolist()) for row, length in enumerate(lengths)]
-        kept = [self.rng.randint(0, shape.num_nodes) if self.ragged else shape.num_nodes for _ in rows]
-        parents = [[p if c <= n else PADDING for c, p in enumerate(shape.parents)] for n in kept]
-        tree = DraftTree(torch.tensor(rows), torch.tensor(parents), torch.tensor(kept), shape.max_depth)
+        parents = [[p if c <= n else PADDING for c, p in enumerate(shape.parents)] for _, n in rows]
+        tokens, counts = torch.tensor([row for row, _ in rows]), torch.tensor([n for _, n in rows])
+        tree = DraftTree(tokens, torch.tensor(parents), counts, shape.max_depth)
         return Draft(tree, torch.full(tree.tokens.shape, float("nan")))
 
-    def _row(self, shape: TreeShape, text: list[int]) -> list[int]:
+    def _row(self, shape: TreeShape, text: list[int]) -> tuple[list[int], int]:
+        """Tokens of all columns, and how many drafted ones to keep."""
+        rng = random.Random(f"{self.seed} {text}")
+        keep = rng.random() if self.ragged else 1.0
         future = next((known[len(text) :] for known in self.texts if known[: len(text)] == text), [])
         tokens, right = [text[-1]] + [0] * shape.num_nodes, {0}  # columns on the path that will come true
         for parent in range(shape.num_nodes + 1):
             children = [column for column, up in enumerate(shape.parents) if up == parent]
-            for child, token in zip(children, self.rng.sample(range(250), len(children)), strict=True):
+            for child, token in zip(children, rng.sample(range(250), len(children)), strict=True):
                 tokens[child] = token
             depth = shape.depths[parent]
-            if children and parent in right and depth < len(future) and self.rng.random() < self.hit:
-                lucky = next((c for c in children if tokens[c] == future[depth]), self.rng.choice(children))
+            if children and parent in right and depth < len(future) and rng.random() < self.hit:
+                lucky = next((c for c in children if tokens[c] == future[depth]), rng.choice(children))
                 tokens[lucky] = future[depth]
                 right.add(lucky)
-        return tokens
+        return tokens, round(keep * shape.num_nodes)
 
 
 def random_medusa(target: Target, shape: TreeShape, vocabulary: int | None = None, seed: int = 0) -> MedusaDrafter:
