@@ -1,0 +1,95 @@
+"""The whole workbench as a person meets it: `app.py` in a process of its own, the real target, the built-in heads,
+Chromium.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.e2e, pytest.mark.ui]
+
+ROOT = Path(__file__).parent.parent.parent
+LIVE = "window.headway.live"
+OVER = f"{LIVE}.run && {LIVE}.run.over"
+
+
+class App:
+    """`python app.py` on a free port with a home of its own; can be stopped and started again."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        environ = {**os.environ, "HEADWAY_HOME": str(self._home)}
+        command = [sys.executable, "app.py", "--port", str(self.port)]
+        self._process = subprocess.Popen(command, cwd=ROOT, env=environ)
+        give_up = time.monotonic() + 120
+        while time.monotonic() < give_up:
+            assert self._process.poll() is None, "the app ended while it started"
+            try:
+                urllib.request.urlopen(self.url, timeout=5).close()
+                return
+            except OSError:
+                time.sleep(0.2)
+        raise AssertionError("the app did not answer within two minutes")
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(timeout=60)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    running = App(tmp_path / "home")
+    running.start()
+    yield running
+    running.stop()
+
+
+def test_decode_look_reload_restart(app: App, browser_page: Page) -> None:
+    page = browser_page
+    page.set_default_timeout(180_000)
+    page.goto(app.url)
+    page.locator(".hw-tree").wait_for()
+    page.locator("#hw-prompt-text textarea").fill(
+        "Write a short story about a ${robot} that learns to <b>paint</b>. 🎨"
+    )
+    page.locator("#hw-run").click()
+    page.wait_for_function(f"{LIVE}.run && {LIVE}.run.steps.length > 5")
+    run_id = page.evaluate(f"{LIVE}.run.runId")
+    page.reload()  # in the middle
+    page.wait_for_function(f"window.headway && {LIVE}.run && {LIVE}.run.runId === '{run_id}'")
+    page.wait_for_function(OVER)
+    steps = page.evaluate(f"{LIVE}.run.steps.map((step) => step.step)")
+    assert steps == list(range(1, len(steps) + 1)) and len(steps) > 10
+    accepted = page.evaluate(f"{LIVE}.run.steps.findIndex((step) => step.num_accepted > 0)")
+    assert accepted >= 0, "the built-in heads should be right now and then"
+    page.evaluate(f"{LIVE}.go({accepted})")
+    page.wait_for_function("document.querySelectorAll('#hw-tree .node.accepted').length > 0")
+    assert page.locator("#hw-tree .node.rejected").count() > 0
+    assert page.locator(".hw-turn.user > div").evaluate("(node) => node.textContent").endswith("🎨")
+    assert page.evaluate(f"{LIVE}.run.result.plain_tokens_per_s") > 0
+    app.stop()
+    app.start()
+    page.goto(f"{app.url}/?run={run_id}")
+    page.wait_for_function(f"window.headway && {OVER}")
+    assert page.evaluate(f"{LIVE}.run.steps.length") == len(steps)
