@@ -147,23 +147,7 @@ def _first_turn(messages: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def _request(args: argparse.Namespace, messages: list[dict[str, str]]) -> DecodeRequest:
-    names = [
-        "target",
-        "drafter",
-        "max_new_tokens",
-        "temperature",
-        "top_k",
-        "top_p",
-        "min_p",
-        "repetition_penalty",
-        "epsilon",
-        "delta",
-        "tree",
-        "max_depth",
-        "sampled",
-        "seed",
-        "force",
-    ]
+    names = (*NUMBERS, "target", "drafter", "tree", "max_depth", "sampled", "force")
     values: dict[str, Any] = {name: getattr(args, name) for name in names}
     values["rule"] = args.rule or ("greedy" if args.temperature == 0 else "rejection")
     values["stop"], values["banned_tokens"] = tuple(args.stop), tuple(args.ban)
