@@ -92,6 +92,6 @@ def wire(page: gr.Blocks, form: LiveForm, stage: Stage, link: gr.HTML, handlers:
     gr.on(changes, handlers.run_again, [*inputs, form.auto], link, trigger_mode="always_last", **LIGHT)
     form.copy.click(handlers.command, inputs, form.command, **LIGHT)
     form.chips.pick(handlers.pick, None, prompt, **LIGHT)
-    gr.on([form["target"].input, drafter.input], handlers.choices, [form["target"], drafter], [drafter, tree], **LIGHT)
+    form["target"].input(handlers.choices, form["target"], drafter, **LIGHT)
     stage.recent.open(handlers.open, None, inputs, **LIGHT)
     page.load(handlers.load, None, inputs, **LIGHT)

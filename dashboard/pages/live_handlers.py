@@ -13,11 +13,13 @@ from typing import Any
 import gradio as gr
 
 from backend.engine.protocol import DecodeRequest
-from dashboard.pages.live_form import DRAFTERS, TREES
+from dashboard.pages.live_form import DRAFTERS
 from dashboard.presenters.command import as_command
 from dashboard.presenters.form import CHAT, FormValues, form_from_request, to_request
 from dashboard.presenters.runs import request_from
 from dashboard.runs import PERSONS_ERRORS, Runs, ShownRun, one_sentence
+
+NO_RUN = {"run": None, "request": None, "error": None}
 
 
 class Handlers:
@@ -49,30 +51,21 @@ class Handlers:
         return (value, form.prompt, text) if value["error"] else (value, text, "")
 
     def new_chat(self) -> tuple[Any, Any, Any]:
-        return {"run": None, "request": None, "error": None}, "", ""
+        return dict(NO_RUN), "", ""
 
     def open(self, event: gr.EventData) -> list[Any]:
         """A run was chosen from the list: the form and the link."""
         return self._opened(str(event.run))
 
     def load(self, request: gr.Request) -> list[Any]:
-        """The page was loaded: re-attach to the run in its address. The form and the link, with all choices up to
-        date.
-        """
+        """The page was loaded: re-attach to the run in its address. The form and the link."""
         run_id = request.query_params.get("run")
-        return (
-            self._opened(run_id) if run_id else self._filled(self._first, {"run": None, "request": None, "error": None})
-        )
+        return self._opened(run_id) if run_id else self._filled(self._usable(self._first), dict(NO_RUN))
 
-    def choices(self, target: str, drafter: str) -> tuple[Any, Any]:
-        """What can draft for this target, and the trees of the drafter chosen. A target that cannot be is told at
-        Run.
-        """
+    def choices(self, target: str) -> Any:
+        """What can draft for this target. A target that cannot be is told at Run."""
         offered = self._drafters(target)
-        names = [(str(one["name"]), str(one["spec"])) for one in offered] or list(DRAFTERS)
-        trees = next((one["trees"] for one in offered if one["spec"] == drafter), ())
-        named = list(dict.fromkeys([*TREES[:1], *trees, *TREES[1:]]))
-        return gr.update(choices=names), gr.update(choices=named)
+        return gr.update(choices=[drafter_choice(one, target) for one in offered] or list(DRAFTERS))
 
     def command(self, *values: Any) -> dict[str, Any]:
         *fields, link = values
@@ -107,12 +100,15 @@ class Handlers:
         return self._filled(form, link_value(shown))
 
     def _filled(self, form: FormValues, link: dict[str, Any]) -> list[Any]:
-        """Values for all fields and the link; pickers get their choices at the same time."""
+        """Values for all fields and the link; the drafter's picker gets its choices at the same time."""
         values: dict[str, Any] = dict(zip(FormValues.__dataclass_fields__, form.to_components(), strict=True))
-        drafters, trees = self.choices(form.target, form.drafter)
-        values["drafter"] = drafters | {"value": form.drafter}
-        values["tree"] = trees | {"value": form.tree}
+        values["drafter"] = self.choices(form.target) | {"value": form.drafter}
         return [*values.values(), link]
+
+    def _usable(self, form: FormValues) -> FormValues:
+        """The first form, with a drafter that is there: the built-in heads may not have been made yet."""
+        specs = [str(one["spec"]) for one in self._drafters(form.target)]
+        return form if form.drafter in specs or not specs else replace(form, drafter=specs[0])
 
     def _drafters(self, target: str) -> list[dict[str, Any]]:
         try:
@@ -128,6 +124,13 @@ class Handlers:
         form, turns = form_from_request(shown)
         answer = self._runs.answer(link["run"])
         return [*turns, {"role": "user", "content": form.prompt}, {"role": "assistant", "content": answer}]
+
+
+def drafter_choice(drafter: dict[str, Any], target: str) -> tuple[str, str]:
+    """Label and value for the picker; heads that were made for another target say so."""
+    made_for = str(drafter.get("target") or target)
+    note = "" if made_for == target else f" (for {made_for})"
+    return str(drafter["name"]) + note, str(drafter["spec"])
 
 
 def link_value(shown: ShownRun) -> dict[str, Any]:

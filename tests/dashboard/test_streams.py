@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import anyio
@@ -85,29 +85,40 @@ def test_a_reader_that_drops_and_comes_back_misses_nothing() -> None:
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1)) and events[-1]["kind"] == "result"
 
 
-def test_many_readers_get_the_same_and_the_loop_stays_free() -> None:
-    engine = ReplayEngine(steps_per_s=100)
-    run = started(engine)
+async def read_many(engine: Any, run: str, count: int, then: Callable[[], None]) -> list[list[dict[str, Any]]]:
+    """What `count` readers at once get; `then` is called from the event loop while they read."""
     results: list[list[dict[str, Any]]] = []
-    ticks = [0]
 
-    async def everyone() -> None:
-        async def one() -> None:
-            results.append(await read(event_text(engine, run, 0, 1.0)))
+    async def one() -> None:
+        results.append(await read(event_text(engine, run, 0, 1.0)))
 
-        async def tick() -> None:
-            while len(results) < 12:
-                ticks[0] += 1
-                await anyio.sleep(0.005)
+    async with anyio.create_task_group() as group:
+        for _ in range(count):
+            group.start_soon(one)
+        await anyio.sleep(0.1)
+        then()
+    return results
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(tick)
-            for _ in range(12):
-                group.start_soon(one)
 
-    anyio.run(everyone)
+def test_many_readers_get_the_same() -> None:
+    engine = ReplayEngine(steps_per_s=100)
+    results = anyio.run(read_many, engine, started(engine), 12, lambda: None)
     engine.close()
-    assert all(result == results[0] for result in results) and ticks[0] > 20
+    assert len(results) == 12 and all(result == results[0] for result in results)
+    assert results[0][-1]["kind"] == "result"
+
+
+def test_a_silent_engine_does_not_hold_up_the_event_loop() -> None:
+    gate = threading.Event()
+
+    class Waiting(ReplayEngine):
+        def events(self, run_id: str, after: int = 0, timeout_s: float | None = None) -> Iterator[Event]:
+            yield Event(1, "result", {"opened": gate.wait(20)})
+
+    engine = Waiting(steps_per_s=None)
+    results = anyio.run(read_many, engine, "r", 50, gate.set)  # only a free loop can open the gate
+    engine.close()
+    assert len(results) == 50 and all(result[0]["data"]["opened"] for result in results)
 
 
 def test_silence_is_broken_by_heartbeats_and_a_left_stream_ends_its_thread() -> None:

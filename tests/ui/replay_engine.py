@@ -272,17 +272,12 @@ class ReplayEngine:
             return EngineStatus("decoding" if running else None, running, tuple(self._queue[1:]), self._loaded, "cpu")
 
     def drafters(self, target: str) -> list[dict[str, Any]]:
-        return [
-            {
-                "spec": "builtin-medusa",
-                "name": "Medusa heads (built in)",
-                "family": "medusa",
-                "trees": ["medusa-63"],
-                "note": "",
-            },
-            {"spec": "ngram", "name": "Prompt lookup (n-gram)", "family": "ngram", "trees": ["chain-5"], "note": ""},
-            {"spec": "none", "name": "None: plain decoding", "family": "none", "trees": [], "note": ""},
-        ]
+        rows = (
+            ("builtin-medusa", "Medusa heads", "medusa"),
+            ("ngram", "n-gram lookup", "ngram"),
+            ("none", "none", "none"),
+        )
+        return [{"spec": spec, "name": name, "family": family, "target": "", "tree": []} for spec, name, family in rows]
 
     def close(self) -> None:
         with self._changed:

@@ -16,7 +16,6 @@ export class RunState {
     this.position = 0;
     this.loading = null;
     this.conditions = null;
-    this.tree = null;
     this.warnings = [];
     this.error = null;
     this.sums = { drafted: 0, accepted: 0, tokens: 0, draft: 0, verify: 0, commit: 0, whole: 0 };
@@ -53,7 +52,6 @@ export class RunState {
   _started(data) {
     this.status = "running";
     this.conditions = data.conditions || {};
-    this.tree = data.tree ?? null;
     this.warnings = data.warnings || [];
     if (this.conditions.request && !this.request) this.request = this.conditions.request;
   }

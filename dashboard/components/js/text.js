@@ -55,7 +55,7 @@ export function bonusPiece(step, next) {
 }
 
 export function percent(value, digits = 0) {
-  return value === null || value === undefined ? "–" : `${(100 * value).toFixed(digits)} %`;
+  return value === null || value === undefined ? "–" : `${(100 * value).toFixed(digits)}\u00a0%`;
 }
 
 export function decimal(value, digits = 2) {

@@ -57,12 +57,12 @@ function card(label, value, unit, note, before) {
 
 function times(now) {
   const total = PARTS.reduce((sum, [key]) => sum + now.times[key], 0);
-  const shares = PARTS.map(([key, name]) => ({ key, name, share: total ? now.times[key] / total : 0 }));
+  const shares = PARTS.map(([key, name]) => ({ key, name, share: total ? now.times[key] / total : null }));
   return h("div", { class: "hw-figure hw-times" }, h("span", { class: "hw-label" }, "Where the time goes"),
     h("div", { class: "hw-bar", role: "img", "aria-label": shares.map((part) => `${part.name} ${percent(part.share)}`).join(", ") },
       shares.map((part) => {
         const piece = h("i", { class: part.key });
-        piece.style.width = `${100 * part.share}%`;
+        piece.style.width = `${100 * (part.share || 0)}%`;
         return piece;
       })),
     h("div", { class: "hw-shares" }, shares.map((part) => h("span", { class: part.key }, h("i"), part.name, h("b", {}, percent(part.share))))),
@@ -73,8 +73,11 @@ function conditionWords(live) {
   const { request, conditions } = live.run;
   if (!request) return [];
   const rule = ruleLabel(request);
-  const words = [request.target, request.drafter, `tree ${shortTree(live.run.tree || request.tree)}`, `T ${request.temperature}`, `seed ${request.seed}`];
-  for (const key of ["device", "dtype"]) if (conditions && conditions[key]) words.push(conditions[key]);
+  const { num_nodes: nodes, threads, device, dtype } = conditions || {};
+  const tree = `tree ${shortTree(request.tree)}${nodes === undefined ? "" : `, ${nodes} nodes`}`;
+  const words = [request.target, request.drafter, tree, `T ${request.temperature}`, `seed ${request.seed}`];
+  words.push(...[device, dtype, threads ? `${threads} thread${threads === 1 ? "" : "s"}` : null].filter(Boolean));
+  if (live.run.result && live.run.result.contended) words.push("device shared with other work");
   const changed = live.previous ? difference(request, live.previous.request) : "";
   return [h("span", { class: `hw-badge ${rule.exact ? "exact" : "approximate"}`, title: rule.why }, rule.text),
     h("span", {}, words.join(" · ")), changed ? h("span", { class: "hw-changed" }, `changed since the run before: ${changed}`) : null].filter(Boolean);
