@@ -88,8 +88,16 @@ class TreeShape:
         return tuple(max(n for p, n in children.items() if self.depths[p] == d) for d in range(self.max_depth))
 
     def cut(self, depth: int) -> TreeShape:
-        """The same tree without the nodes deeper than `depth`."""
-        return TreeShape(tuple(path for path in self.paths if len(path) <= depth))
+        """The same tree without the nodes deeper than `depth`; made once, since drafters ask in every step."""
+        if depth >= self.max_depth:
+            return self
+        if depth not in self._cuts:
+            self._cuts[depth] = TreeShape(tuple(path for path in self.paths if len(path) <= depth))
+        return self._cuts[depth]
+
+    @cached_property
+    def _cuts(self) -> dict[int, TreeShape]:
+        return {}
 
     def parents_on(self, device: torch.device) -> Tensor:
         return _int_tensor(self.parents, str(device))

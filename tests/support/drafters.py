@@ -81,4 +81,4 @@ def random_medusa(target: Target, shape: TreeShape, vocabulary: int | None = Non
     heads.initialise(target.lm_head_weight(), None if vocabulary is None else torch.arange(vocabulary))
     with torch.no_grad():
         heads.block_weight.normal_(0.0, 0.1, generator=generator)
-    return MedusaDrafter("random", HeadsForDrafting(heads), shape)
+    return MedusaDrafter("random", HeadsForDrafting(heads.to(target.device)), shape)
