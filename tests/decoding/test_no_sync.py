@@ -120,8 +120,10 @@ def test_work_does_not_grow_with_the_number_of_nodes(kind: str, sampling: Sampli
     assert few_calls > 500 and few_operators > 100
 
 
-def test_lengths_are_sent_to_the_device_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    records = started(random_medusa(target_of("llama"), product([3, 2])), settings_of(SAMPLED))
+@pytest.mark.parametrize(("name", "uploads"), [("plain", 1), ("medusa", 1), ("draft-itself", 2)])
+def test_lengths_are_sent_to_the_device_once_a_step(name: str, uploads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each cache whose rows have grown; a draft model has one of its own and reads before it drafts."""
+    records = started(DRAFTERS[name](target_of("llama")), settings_of(SAMPLED))
     made: list[Any] = []
     right = torch.tensor
 
@@ -131,4 +133,4 @@ def test_lengths_are_sent_to_the_device_once_a_step(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(torch, "tensor", counting)
     one_step(records)
-    assert len(made) == 1
+    assert 1 <= len(made) <= uploads
