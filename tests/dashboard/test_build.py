@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,16 +19,13 @@ from dashboard.runs import Runs
 from dashboard.services import Services
 from storage.errors import NotFoundError
 from tests.ui.replay_engine import ReplayEngine
+from tests.ui.serving import in_loop
 
 
 @pytest.fixture(scope="module")
 def page(engine: ReplayEngine) -> gr.Blocks:
     services = Services(engine, AccessPolicy.for_bind())
-
-    async def make() -> gr.Blocks:
-        return live_page(services, Runs(services))
-
-    return asyncio.run(make())
+    return in_loop(lambda: live_page(services, Runs(services)))
 
 
 @pytest.fixture(scope="module")

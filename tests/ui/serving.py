@@ -6,9 +6,10 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
 
 import uvicorn
 from fastapi import FastAPI
@@ -16,15 +17,21 @@ from fastapi import FastAPI
 from dashboard.build import create_app
 from dashboard.services import Services
 
+Made = TypeVar("Made")
 
-def built(services: Services) -> FastAPI:
-    """The app, made inside a running event loop: outside of one Gradio opens a loop that nobody closes."""
 
-    async def make() -> FastAPI:
-        return create_app(services)
+def in_loop(make: Callable[[], Made]) -> Made:
+    """make() inside a running event loop: outside of one Gradio opens a loop that nobody closes."""
+
+    async def run() -> Made:
+        return make()
 
     with ThreadPoolExecutor(1) as thread:  # the test's own thread may have Playwright's loop already
-        return thread.submit(asyncio.run, make()).result()
+        return thread.submit(lambda: asyncio.run(run())).result()
+
+
+def built(services: Services) -> FastAPI:
+    return in_loop(lambda: create_app(services))
 
 
 @contextmanager

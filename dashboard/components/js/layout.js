@@ -18,7 +18,7 @@ export function childrenOf(parents) {
 }
 
 /**
- * Nodes with places, and the size of it all: {nodes: [{column, x, y, end, parent, kind, label, more, count, rejected}], width, height}.
+ * Nodes with places, and the size of it all: {nodes: [{column, x, y, end, parent, kind, label, noted, more, count}], width, height}.
  *
  * kind: root, node, bonus (the target's own next token, not drafted) or fold (stands for `count` nodes that are not drawn).
  * Folding leaves out what was not reached (a node says in `more` how many it had below it) and all but a few rejected siblings.
@@ -35,7 +35,8 @@ export function layout(tree, { bonus = null, fold = false } = {}) {
   function place(column, parent, depth) {
     const { shown, hidden } = fold ? choose(tree, children[column]) : { shown: children[column], hidden: [] };
     const inline = hidden.length > 0 && !shown.length && column !== last;
-    const node = { column, parent, depth, kind: column === 0 ? "root" : "node", label: visible(tree.pieces[column], LABEL_LIMIT), more: inline ? total(hidden) : 0 };
+    const node = { column, parent, depth, kind: column === 0 ? "root" : "node", label: visible(tree.pieces[column], LABEL_LIMIT), more: inline ? total(hidden) : 0,
+      noted: column > 0 && tree.draft_probs[column] !== null };
     nodes.push(node);
     const kids = shown.map((child) => place(child, node, depth + 1));
     if (column === last && bonus !== null) {
@@ -85,7 +86,7 @@ export function deepestAccepted(tree) {
 }
 
 function labelWidth(node) {
-  const note = (node.kind === "node" ? 5 : 0) + (node.more ? 4 : 0); // the probability and "+3" behind the label
+  const note = (node.noted ? 5 : 0) + (node.more ? 4 : 0); // the probability and "+3" behind the label
   return 16 + CHARACTER * (Array.from(node.label).length + note);
 }
 

@@ -66,7 +66,7 @@ function times(now) {
         return piece;
       })),
     h("div", { class: "hw-shares" }, shares.map((part) => h("span", { class: part.key }, h("i"), part.name, h("b", {}, percent(part.share))))),
-    h("span", { class: "hw-before" }, now.steps ? `${decimal(now.whole / now.steps, 1)} ms a step` : " "));
+    h("span", { class: "hw-before" }, now.steps ? `${decimal(now.whole / now.steps, 1)} ms/step` : " "));
 }
 
 function conditionWords(live) {

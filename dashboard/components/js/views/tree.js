@@ -14,6 +14,7 @@ export function mount(element, live) {
     h("div", { class: "hw-card-head" }, title, h("span", { class: "hw-grow" }), foldButton), intro, picture, legend()));
   let folded = null; // null: fold large trees
   let spots = [];
+  let tallest = SHORTEST; // grows with the run's trees and never shrinks, so that the page does not jump at every step
 
   foldButton.addEventListener("click", () => {
     folded = foldButton.dataset.folded !== "true";
@@ -39,6 +40,7 @@ export function mount(element, live) {
   function draw() {
     const step = live.step;
     if (!step || !step.tree) {
+      picture.style.height = "";
       picture.replaceChildren(...nothing(live));
       setText(title, live.run ? "Draft tree" : "What you will see: a draft tree for every step");
       setText(intro, INTRO);
@@ -50,6 +52,8 @@ export function mount(element, live) {
     const next = live.run.steps[live.cursor + 1];
     const plan = layout(step.tree, { bonus: bonusPiece(step, next), fold });
     spots = plan.nodes.filter((node) => node.column !== null).sort((a, b) => a.y - b.y || a.x - b.x).map((node) => node.column);
+    tallest = Math.max(tallest, Math.min(plan.height + 10, TALLEST));
+    picture.style.height = `${tallest}px`;
     picture.replaceChildren(drawing(plan, step.tree));
     select(picture, live);
     setText(title, `Draft tree of step ${step.step}`);
@@ -61,6 +65,7 @@ export function mount(element, live) {
   }
 
   live.on((changed) => {
+    if (changed.has("run")) tallest = SHORTEST;
     if (changed.has("run") || changed.has("cursor")) draw();
     else if (changed.has("steps") && live.cursor === live.last - 1) draw(); // the next step tells the bonus token's text
     else if (changed.has("status") && !live.step) draw();
@@ -68,6 +73,8 @@ export function mount(element, live) {
   });
 }
 
+const SHORTEST = 170;
+const TALLEST = 440;
 const INTRO = "In each step the drafter guesses a small tree of continuations, and the target model checks all of it in one pass. "
   + "Guesses that match what the target would have said are kept: several tokens for the price of one.";
 
