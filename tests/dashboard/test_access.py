@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from backend.errors import HeadwayError
 from dashboard.access import COOKIE, AccessGuard, AccessPolicy
 from dashboard.sessions import Sessions, Throttle
+from tests.dashboard.aside import run
 
 Build = Callable[..., FastAPI]
 BASE = "http://testserver.local:7860"
@@ -48,8 +49,6 @@ class Ask:
         self.cookies = httpx.Cookies()
 
     def __call__(self, method: str, path: str, **rest: Any) -> httpx.Response:
-        import anyio
-
         async def ask() -> httpx.Response:
             async with httpx.AsyncClient(
                 transport=self._transport, base_url=self._base, cookies=self.cookies, timeout=20
@@ -58,7 +57,7 @@ class Ask:
                 self.cookies = client.cookies
                 return answer
 
-        return anyio.run(ask)
+        return run(ask)
 
 
 def all_routes(routes: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -92,8 +91,6 @@ def test_what_does_not_exist_is_not_told_from_what_does(client: Ask) -> None:
 
 
 def test_websockets_are_refused_too(guarded: FastAPI, policy: AccessPolicy) -> None:
-    import anyio
-
     sent: list[Any] = []
 
     async def talk() -> None:
@@ -114,7 +111,7 @@ def test_websockets_are_refused_too(guarded: FastAPI, policy: AccessPolicy) -> N
 
         await guarded(scope, receive, send)
 
-    anyio.run(talk)
+    run(talk)
     assert [message["type"] for message in sent] == ["websocket.close"]
 
 

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from backend.engine.protocol import DecodeRequest, Event
 from backend.errors import HeadwayError
 from dashboard.streams import event_text, resume_point, sse_message
+from tests.dashboard.aside import run
 from tests.ui.replay_engine import ReplayEngine
 
 
@@ -53,8 +54,8 @@ async def read(stream: AsyncIterator[str], until: int | None = None) -> list[dic
 
 
 def test_a_whole_run_arrives_in_order_and_ends(engine: ReplayEngine) -> None:
-    run = started(engine)
-    events = anyio.run(read, event_text(engine, run, 0, 1.0))
+    run_id = started(engine)
+    events = run(read, event_text(engine, run_id, 0, 1.0))
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     kinds = [event["kind"] for event in events]
     assert (
@@ -66,31 +67,31 @@ def test_a_whole_run_arrives_in_order_and_ends(engine: ReplayEngine) -> None:
 
 @pytest.mark.parametrize("after", [1, 3, 10])
 def test_resuming_gives_exactly_the_rest(engine: ReplayEngine, after: int) -> None:
-    run = started(engine)
-    whole = anyio.run(read, event_text(engine, run, 0, 1.0))
-    assert anyio.run(read, event_text(engine, run, after, 1.0)) == whole[after:]
-    assert anyio.run(read, event_text(engine, run, len(whole), 1.0)) == []  # a finished run ends at once
+    run_id = started(engine)
+    whole = run(read, event_text(engine, run_id, 0, 1.0))
+    assert run(read, event_text(engine, run_id, after, 1.0)) == whole[after:]
+    assert run(read, event_text(engine, run_id, len(whole), 1.0)) == []  # a finished run ends at once
 
 
 def test_a_reader_that_drops_and_comes_back_misses_nothing() -> None:
     engine = ReplayEngine(steps_per_s=200)
-    run = started(engine, max_new_tokens=200)
+    run_id = started(engine, max_new_tokens=200)
 
     async def twice() -> list[dict[str, Any]]:
-        first = await read(event_text(engine, run, 0, 1.0), until=12)
-        return first + await read(event_text(engine, run, first[-1]["seq"], 1.0))
+        first = await read(event_text(engine, run_id, 0, 1.0), until=12)
+        return first + await read(event_text(engine, run_id, first[-1]["seq"], 1.0))
 
-    events = anyio.run(twice)
+    events = run(twice)
     engine.close()
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1)) and events[-1]["kind"] == "result"
 
 
-async def read_many(engine: Any, run: str, count: int, then: Callable[[], None]) -> list[list[dict[str, Any]]]:
+async def read_many(engine: Any, run_id: str, count: int, then: Callable[[], None]) -> list[list[dict[str, Any]]]:
     """What `count` readers at once get; `then` is called from the event loop while they read."""
     results: list[list[dict[str, Any]]] = []
 
     async def one() -> None:
-        results.append(await read(event_text(engine, run, 0, 1.0)))
+        results.append(await read(event_text(engine, run_id, 0, 1.0)))
 
     async with anyio.create_task_group() as group:
         for _ in range(count):
@@ -102,7 +103,7 @@ async def read_many(engine: Any, run: str, count: int, then: Callable[[], None])
 
 def test_many_readers_get_the_same() -> None:
     engine = ReplayEngine(steps_per_s=100)
-    results = anyio.run(read_many, engine, started(engine), 12, lambda: None)
+    results = run(read_many, engine, started(engine), 12, lambda: None)
     engine.close()
     assert len(results) == 12 and all(result == results[0] for result in results)
     assert results[0][-1]["kind"] == "result"
@@ -116,7 +117,7 @@ def test_a_silent_engine_does_not_hold_up_the_event_loop() -> None:
             yield Event(1, "result", {"opened": gate.wait(20)})
 
     engine = Waiting(steps_per_s=None)
-    results = anyio.run(read_many, engine, "r", 50, gate.set)  # only a free loop can open the gate
+    results = run(read_many, engine, "r", 50, gate.set)  # only a free loop can open the gate
     engine.close()
     assert len(results) == 50 and all(result[0]["data"]["opened"] for result in results)
 
@@ -135,7 +136,7 @@ def test_silence_is_broken_by_heartbeats_and_a_left_stream_ends_its_thread() -> 
         await stream.aclose()
         return text
 
-    assert anyio.run(listen).count(": nothing new") == 2
+    assert run(listen).count(": nothing new") == 2
     engine.close()
     limit = time.monotonic() + 10
     while any(thread.name == "headway-stream-r" for thread in threading.enumerate()):
@@ -155,11 +156,11 @@ class Broken(ReplayEngine):
 
 def test_errors_are_one_sentence_and_faults_tell_nothing(caplog: pytest.LogCaptureFixture) -> None:
     engine = Broken(steps_per_s=None)
-    last = anyio.run(read, event_text(engine, "r", 0, 1.0))[-1]
+    last = run(read, event_text(engine, "r", 0, 1.0))[-1]
     assert last == {"seq": 0, "kind": "failed", "data": {"error": "The run “r” is not there."}}
     engine.error = RuntimeError("secret /home/me")
     with caplog.at_level(logging.ERROR):
-        last = anyio.run(read, event_text(engine, "r", 0, 1.0))[-1]
+        last = run(read, event_text(engine, "r", 0, 1.0))[-1]
     assert "secret" not in last["data"]["error"] and "secret" in caplog.text
     engine.close()
 
