@@ -271,7 +271,8 @@ class Store:
     ) -> None:
         """queued -> running; a process that takes over a run another one created names itself as owner.
 
-        What only became known when target and drafter were loaded (the full conditions, their records) is put in its place.
+        What only became known when target and drafter were loaded (the full conditions, their records) is put in its
+        place.
         """
         known = {"owner": owner, "settings": settings, "version_id": version_id, "drafter_id": drafter_id}
         with self._writing() as session:

@@ -97,7 +97,10 @@ class Engine(Protocol):
     def status(self) -> EngineStatus: ...
 
     def drafters(self, target: str) -> list[dict[str, Any]]:
-        """What can draft for this target: [{spec, name, family, trees, note}] without loading weights."""
+        """What can draft, without loading weights: [{spec, name, family, target, tree, cost}].
+
+        `cost` is the drafting time of a step in plain steps as last measured here with this target, or None.
+        """
         ...
 
     def close(self) -> None:

@@ -55,7 +55,6 @@ class LocalEngine:
     ) -> None:
         self._settings, self._store = settings, store
         self._bench = Workbench(settings, device, dtype, trust_remote_code)
-        self._device = device or "auto"
         self._runs: OrderedDict[str, _Run] = OrderedDict()
         self._waiting: list[str] = []
         self._running: str | None = None
@@ -110,10 +109,11 @@ class LocalEngine:
     def status(self) -> EngineStatus:
         with self._lock:
             holder = "decoding a prompt" if self._running else None
-            return EngineStatus(holder, self._running, tuple(self._waiting), self._bench.loaded, self._device)
+            return EngineStatus(holder, self._running, tuple(self._waiting), self._bench.loaded, self._bench.device)
 
     def drafters(self, target: str) -> list[dict[str, Any]]:
-        return known_drafters(self._settings)
+        costs = self._bench.costs
+        return [one | {"cost": costs.get((target, one["spec"]))} for one in known_drafters(self._settings)]
 
     def close(self) -> None:
         with self._lock:
@@ -178,6 +178,9 @@ class LocalEngine:
             plain = None
             if result is not None and result.finish_reason != "cancelled" and drafter.family != "none":
                 plain = self._plain_speed(run, target, prompt, result)
+                if plain is not None:
+                    cost = result.draft_ms / result.num_steps / plain["step_ms"]
+                    self._bench.costs[request.target, request.drafter.strip()] = cost
         self._finish(run, recorder, result, plain, contended=not alone)
 
     def _finish(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import META, read_meta
 from backend.drafters.registry import BUILTIN_MEDUSA, load_drafter
 from backend.engine.conditions import wanted_tree
+from backend.engine.cost import drafting_costs
 from backend.engine.protocol import DecodeRequest
 from backend.errors import HeadwayError
 from backend.settings import Settings
@@ -31,6 +33,10 @@ class Workbench:
     def __init__(self, settings: Settings, device: str | None, dtype: str | None, trust_remote_code: bool) -> None:
         self._settings, self._device, self._dtype, self._trust = settings, device, dtype, trust_remote_code
         self._target: Target | None = None
+        self.device = device or "auto"  #: in words, for people; known for certain once a target is loaded
+        self.costs: dict[
+            tuple[str, str], float
+        ] = {}  #: (target, drafter) -> drafting time in plain steps, as measured here
         self._drafters: dict[tuple[str, bool], tuple[Drafter, list[str]]] = {}
 
     @property
@@ -44,7 +50,11 @@ class Workbench:
             gc.collect()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
-            self._target = self._open(name, progress)
+            self._target = self._open(name, lambda fraction, sentence: progress(0.95 * fraction, sentence))
+            self.device = str(self._target.device)
+            progress(0.97, "Measuring what drafting costs.")
+            self._measure_costs(self._target)
+            progress(1.0, f"{name} is ready.")
         return self._target
 
     def drafter(self, request: DecodeRequest, target: Target) -> tuple[Drafter, list[str]]:
@@ -64,6 +74,15 @@ class Workbench:
         if shape is not None and (drafter.family != "none" or request.tree):
             drafter = drafter.with_shape(shape)
         return drafter.with_sampled(request.sampled), warnings
+
+    def _measure_costs(self, target: Target) -> None:
+        """Of the drafters that need nothing loaded but heads; others are measured by the first run that uses them."""
+        found: dict[str, Drafter] = {}
+        for spec in ("ngram", "builtin-medusa"):
+            with suppress(HeadwayError):  # the built-in heads belong to one target only
+                found[spec] = load_drafter(spec, target)[0]
+        for spec, cost in zip(found, drafting_costs(target, list(found.values())), strict=True):
+            self.costs[target.name, spec] = cost
 
     def _open(self, name: str, progress: Progress) -> Target:
         return open_target(name, self._settings, self._device, self._dtype, self._trust, progress)

@@ -127,9 +127,14 @@ class Handlers:
 
 
 def drafter_choice(drafter: dict[str, Any], target: str) -> tuple[str, str]:
-    """Label and value for the picker; heads that were made for another target say so."""
+    """Label and value for the picker; heads made for another target say so, and so does what drafting was measured
+    to cost.
+    """
     made_for = str(drafter.get("target") or target)
     note = "" if made_for == target else f" (for {made_for})"
+    cost = drafter.get("cost")
+    if cost is not None:
+        note += f" · drafting costs {cost:.2f} of a plain step"
     return str(drafter["name"]) + note, str(drafter["spec"])
 
 

@@ -164,6 +164,15 @@ def test_runs_of_a_dead_process_are_marked_when_an_engine_starts(settings: Setti
     assert last.kind == "failed" and "stopped before the run ended" in last.data["error"]
 
 
+def test_drafters_come_with_their_measured_cost_once_the_target_is_loaded(engine: LocalEngine) -> None:
+    before = {one["spec"]: one["cost"] for one in engine.drafters("tiny-llama")}
+    assert before["ngram"] is None and engine.status().device == "auto"
+    list(engine.events(engine.submit(ask())))
+    after = {one["spec"]: one["cost"] for one in engine.drafters("tiny-llama")}
+    assert 0 < after["ngram"] < 5 and after["none"] is None and engine.status().device == "cpu"
+    assert engine.status().loaded_target == "tiny-llama" and engine.status().holder is None
+
+
 def test_an_unknown_run_is_one_sentence(engine: LocalEngine) -> None:
     with pytest.raises(HeadwayError):
         list(engine.events("nothing"))

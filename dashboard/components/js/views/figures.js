@@ -66,7 +66,19 @@ function times(now) {
         return piece;
       })),
     h("div", { class: "hw-shares" }, shares.map((part) => h("span", { class: part.key }, h("i"), part.name, h("b", {}, percent(part.share))))),
-    h("span", { class: "hw-before" }, now.steps ? `${decimal(now.whole / now.steps, 1)} ms/step` : " "));
+    identity(now), h("span", { class: "hw-before" }, now.steps ? `${decimal(now.whole / now.steps, 1)} ms/step` : " "));
+}
+
+// Speedup = acceptance length / (checking + drafting + rest), each in units of a plain step: says where a speedup comes from.
+function identity(now) {
+  if (!now.plainTokensPerS || !now.steps) return null;
+  const unit = (now.steps * 1000) / now.plainTokensPerS; // what as many plain steps would have taken
+  const check = now.times.verify / unit;
+  const draft = now.times.draft / unit;
+  const rest = (now.times.commit + now.times.loop) / unit;
+  return h("span", { class: "hw-note", title: "A plain step is 1. Speedup = acceptance length / (checking + drafting + rest)." },
+    `in plain steps: checking ${decimal(check)}, drafting ${decimal(draft)}, rest ${decimal(rest)}; `,
+    `${decimal(now.acceptanceLength)} / ${decimal(check + draft + rest)} = ${decimal(now.acceptanceLength / (check + draft + rest))}×`);
 }
 
 function conditionWords(live) {
