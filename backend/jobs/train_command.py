@@ -20,7 +20,8 @@ from backend.data.answers import Answer, read_answers, unpack_answers
 from backend.drafters.checkpoint import DrafterMeta
 from backend.drafters.medusa.checkpoint import save_heads
 from backend.drafters.medusa.config import MedusaConfig, MedusaTrainConfig
-from backend.drafters.medusa.model import MedusaHeads
+from backend.drafters.medusa.drafter import MedusaDrafter
+from backend.drafters.medusa.model import HeadsForDrafting, MedusaHeads
 from backend.drafters.medusa.train import MedusaLearner
 from backend.engine.conditions import device_name, packages
 from backend.errors import HeadwayError
@@ -36,7 +37,9 @@ from backend.training.split import split_held_out
 from backend.training.token_map import choose_tokens
 from backend.trees import TreeShape
 from backend.trees.search import acceptance_length_from_ranks, best_tree_from_ranks
+from backend.tuning.fastest_tree import candidate_trees, estimate_trees, fastest
 
+TREE_CONTEXT = 256  #: tokens of context behind which trees are timed
 HELD_OUT = 0.05  #: part of the prompts that is measured on and never trained on
 
 
@@ -50,7 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--name", help="name of the heads (default: the folder's)")
     what.add_argument("--half", action="store_true", help="store the heads in half precision")
     what.add_argument(
-        "--tree-nodes", type=int, default=12, metavar="N", help="drafted nodes of the tree stored with the heads"
+        "--tree-nodes",
+        type=int,
+        metavar="N",
+        help="drafted nodes of the stored tree; default: the fastest measured here",
     )
     heads = parser.add_argument_group("heads")
     heads.add_argument("--num-heads", type=int, default=MedusaConfig.model_fields["num_heads"].default)
@@ -118,8 +124,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     progress.close()
     if result.finish_reason == "not_finite":
         raise HeadwayError(result.reason)
-    tree = _tree(result, args.tree_nodes)
-    numbers = _numbers(result, tree, features, held_out)
+    tree, measured = _tree(args, target, heads, result, held)
+    numbers = _numbers(result, tree, features, held_out) | {"trees": measured}
     meta = DrafterMeta(
         family="medusa",
         name=args.name or out.name,
@@ -173,13 +179,33 @@ def _features(target: Target, answers: Sequence[Answer], folder: Path, what: str
     return store
 
 
-def _tree(result: TrainResult, num_nodes: int) -> TreeShape:
-    """The tree with the longest acceptance on the held-out positions; a chain of the first head when there are none."""
-    if num_nodes < 1:
-        raise HeadwayError(f"--tree-nodes must be at least 1, but it is {num_nodes}.")
+def _tree(
+    args: argparse.Namespace, target: Target, heads: MedusaHeads, result: TrainResult, held: Sequence[Answer]
+) -> tuple[TreeShape, list[dict[str, float]]]:
+    """The tree to store, and what was measured to choose it.
+
+    With a given number of nodes it is the one with the longest acceptance on the held-out positions, else the fastest
+    of all sizes.
+    """
+    if args.tree_nodes is not None and args.tree_nodes < 1:
+        raise HeadwayError(f"--tree-nodes must be at least 1, but it is {args.tree_nodes}.")
     if result.ranks is None:
-        return TreeShape(((0,),))
-    return best_tree_from_ranks(result.ranks, num_nodes)
+        return TreeShape(((0,),)), []
+    if args.tree_nodes is not None:
+        return best_tree_from_ranks(result.ranks, args.tree_nodes), []
+    drafter = MedusaDrafter("new heads", HeadsForDrafting(heads.to(target.device, target.dtype)), TreeShape(((0,),)))
+    text = max((answer.prompt_ids + answer.answer_ids for answer in held), key=len)[:TREE_CONTEXT]
+    estimates = estimate_trees(target, drafter, result.ranks, text, candidate_trees(result.ranks))
+    table = [
+        {
+            "nodes": one.shape.num_nodes,
+            "expected_acceptance_length": round(one.acceptance_length, 4),
+            "step_ms": round(one.step_ms, 2),
+            "expected_tokens_per_s": round(one.tokens_per_s, 2),
+        }
+        for one in estimates
+    ]
+    return fastest(estimates).shape, table
 
 
 def _numbers(result: TrainResult, tree: TreeShape, features: FeatureStore, held_out: FeatureStore) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Which tree is the fastest here: measured cost against measured hits."""
