@@ -19,12 +19,13 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from backend.acceptance import Rule
+from backend.decoding.loop import DecodeSettings, decode
+from backend.decoding.records import DecodeResult
 from backend.drafters.registry import load_drafter
-from backend.targets.target import Target
 from backend.trees.shapes import parse_tree
 from benchmarks.common import (
     add_prompt_arguments,
-    answer,
     conditions,
     first_turn_ids,
     generate_ms,
@@ -48,24 +49,37 @@ CONFIGURATIONS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_prompt_arguments(parser, limit=20, new_tokens=64)
+    parser.add_argument(
+        "--batch", type=int, default=8, help="rows our loop decodes at once; generate takes one at a time"
+    )
     args = parser.parse_args()
     start_fast("benchmarks.equality")
     target, reference = open_both(args.target, with_reference=True)
     sets = prompt_sets(args.prompts, args.limit)
-    counts = {config: {"equal": 0, "ties": 0, "mismatches": 0, "steps": 0, "accepted": 0} for config in CONFIGURATIONS}
-    prompts = [prompt for listed in sets.values() for prompt in listed]
-    for prompt in tqdm(prompts, file=sys.stderr):
-        ids = first_turn_ids(target, prompt, args.max_new_tokens + 64)
-        expected, _ = generate_ms(reference, ids, args.max_new_tokens)
-        for config, count in counts.items():
-            check(target, reference, config, ids, expected, args.max_new_tokens, count)
+    prompts = [
+        first_turn_ids(target, prompt, args.max_new_tokens + 64) for listed in sets.values() for prompt in listed
+    ]
+    expected = [
+        generate_ms(reference, ids, args.max_new_tokens)[0] for ids in tqdm(prompts, "generate", file=sys.stderr)
+    ]
+    counts = {}
+    for spec, tree in tqdm(CONFIGURATIONS, "drafters", file=sys.stderr):
+        drafter, _ = load_drafter(spec, target, parse_tree(tree) if tree else None)
+        settings = DecodeSettings(args.max_new_tokens, Rule("greedy"))
+        results = {
+            r.row: r for r in decode(target, drafter, prompts, settings, args.batch) if isinstance(r, DecodeResult)
+        }
+        counts[spec, tree] = compare(reference, prompts, [results[row] for row in range(len(prompts))], expected)
     rows = [["drafter", "tree", "equal", "ties < 1e-3", "mismatches", "acceptance length"]]
     for (spec, tree), count in counts.items():
         length = 1 + count["accepted"] / max(1, count["steps"])
-        rows.append(
-            [spec, tree or "its own", *(str(count[key]) for key in ("equal", "ties", "mismatches")), f"{length:.2f}"]
-        )
-    print(f"{len(prompts)} prompts ({', '.join(sets)}), {args.max_new_tokens} new tokens, greedy\n\n{table(rows)}")
+        counted = [str(count[key]) for key in ("equal", "ties", "mismatches")]
+        rows.append([spec, tree or "its own", *counted, f"{length:.2f}"])
+    print(
+        f"{len(prompts)} prompts ({', '.join(sets)}), {args.max_new_tokens} new tokens, "
+        f"{args.batch} rows at once, greedy"
+    )
+    print(f"\n{table(rows)}")
     if args.out:
         data = [{"drafter": spec, "tree": tree, **count} for (spec, tree), count in counts.items()]
         Path(args.out).write_text(json.dumps({"conditions": conditions(target), "rows": data}, indent=1) + "\n")
@@ -73,27 +87,21 @@ def main() -> None:
         sys.exit(1)
 
 
-def check(
-    target: Target,
-    reference: Any,
-    config: tuple[str, str | None],
-    ids: list[int],
-    expected: list[int],
-    new_tokens: int,
-    count: dict[str, int],
-) -> None:
-    """Decode with one configuration and count how it compares with `expected`."""
-    spec, tree = config
-    drafter, _ = load_drafter(spec, target, parse_tree(tree) if tree else None)
-    result = answer(target, drafter, ids, new_tokens)
-    count["steps"] += result.num_steps
-    count["accepted"] += result.num_accepted
-    if result.tokens == expected:
-        count["equal"] += 1
-    elif gap_at_difference(reference, ids, result.tokens, expected) < TIE:
-        count["ties"] += 1
-    else:
-        count["mismatches"] += 1
+def compare(
+    reference: Any, prompts: list[list[int]], results: list[DecodeResult], expected: list[list[int]]
+) -> dict[str, int]:
+    """How the answers of one configuration compare with those of `generate`."""
+    count = {"equal": 0, "ties": 0, "mismatches": 0, "steps": 0, "accepted": 0}
+    for ids, result, wanted in zip(prompts, results, expected, strict=True):
+        count["steps"] += result.num_steps
+        count["accepted"] += result.num_accepted
+        if result.tokens == wanted:
+            count["equal"] += 1
+        elif gap_at_difference(reference, ids, result.tokens, wanted) < TIE:
+            count["ties"] += 1
+        else:
+            count["mismatches"] += 1
+    return count
 
 
 @torch.inference_mode()

@@ -12,6 +12,7 @@ from backend.targets.identity import version_identity
 from backend.targets.loading import Progress, load_model
 from backend.targets.self_test import examine, refuse_stateful
 from backend.targets.target import Target
+from backend.targets.width import fastest_width
 
 
 def open_target(
@@ -41,5 +42,7 @@ def open_target(
     report(0.95, "Comparing a draft tree with plain text.")
     target = Target(loaded.model, loaded.tokenizer, identity, source)
     examine(target)
+    report(0.98, "Measuring the narrowest pass.")
+    target.min_width = fastest_width(target)
     report(1.0, f"{source} is ready.")
     return target

@@ -63,6 +63,9 @@ class Target:
         self.max_context = _max_context(self.config)
         self._windows = _layer_windows(self.config)
         self.num_parameters = sum(weight.numel() for weight in model.parameters())  # shared weights count once
+        #: Columns that a pass of a single row has at least. More than 1 where a slightly wider pass is faster than the
+        #: narrowest, as with oneDNN on some processors; see opening.py, which measures it.
+        self.min_width = 1
         if pack:
             pack_model(model)
             self._head = model.get_output_embeddings()
@@ -85,7 +88,7 @@ class Target:
 
         Positions are the caller's care: no token may stand at `max_context` or past it.
         """
-        return KVCache(self.num_layers, rows, capacity, self.device)
+        return KVCache(self.num_layers, rows, capacity + self.min_width - 1, self.device)
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
@@ -106,10 +109,11 @@ class Target:
         The cache holds the columns' keys and values afterwards but does not count them; see `commit`.
         """
         rows = rows or slice(0, tree.batch)
-        cache.open_window(rows, tree.width)
-        inputs = tree_pass.mask_inputs(tree, cache.lengths_on_device(rows), cache.window.filled)
-        hidden = self._run(tree.tokens, inputs, cache)
-        return PassOutput(hidden, self.logits(hidden))
+        wide = tree.padded(self.min_width) if tree.batch == 1 else tree
+        cache.open_window(rows, wide.width)
+        inputs = tree_pass.mask_inputs(wide, cache.lengths_on_device(rows), cache.window.filled)
+        hidden = self._run(wide.tokens, inputs, cache)
+        return PassOutput(hidden[:, : tree.width], self.logits(hidden)[:, : tree.width])
 
     @torch.inference_mode()
     def prefill(self, cache: KVCache, row: int, prompt: Sequence[int]) -> Tensor:

@@ -101,6 +101,16 @@ class DraftTree:
         same = (self.parents[..., :, None] == self.parents[..., None, :]) & (self.parents[..., :, None] >= 0)
         return torch.tril(same, diagonal=-1).sum(-1)
 
+    def padded(self, width: int) -> DraftTree:
+        """The same trees with padding on the right up to `width` columns (itself when it is that wide already)."""
+        missing = width - self.width
+        if missing <= 0:
+            return self
+        tokens = torch.nn.functional.pad(self.tokens, (0, missing))
+        return DraftTree(
+            tokens, torch.nn.functional.pad(self.parents, (0, missing), value=PADDING), self.num_nodes, self.max_depth
+        )
+
     def parent_columns(self) -> Tensor:
         """int64 [B, M]: parents with the root standing in for -1, safe to gather with."""
         return self.parents.clamp(min=0).expand(self.batch, -1)

@@ -16,6 +16,7 @@ from backend.targets.kv_cache import KVCache
 from backend.targets.self_test import examine, tree_pass_error
 from backend.targets.target import Target, commit
 from backend.targets.tiny import tiny_model
+from backend.targets.width import WIDTHS, fastest_width
 from backend.trees import DraftTree
 from tests.support.targets import SUPPORTED, plain_logits, random_text, reference_of, target_of, wrap
 
@@ -200,3 +201,24 @@ def test_what_a_target_says_of_itself() -> None:
     assert torch.equal(target.embedding_weight(), tiny_model("llama").model.embed_tokens.weight)
     assert target_of("gemma2").num_parameters == sum(p.numel() for p in tiny_model("gemma2").parameters())  # tied: once
     examine(target)
+
+
+def test_a_wider_narrowest_pass_changes_nothing_but_time() -> None:
+    target = target_of("llama")
+    text, tree = random_text(0, 12), DraftTree.root_only(torch.tensor([5]))
+    narrow = target.new_cache(1, 16)
+    target.prefill(narrow, 0, text)
+    expected = target.tree_pass(narrow, tree)
+    target.min_width = 5
+    try:
+        wide = target.new_cache(1, 13)  # no room to spare for the padding
+        target.prefill(wide, 0, text)
+        found = target.tree_pass(wide, tree)
+        assert found.logits.shape == expected.logits.shape and found.hidden.shape == expected.hidden.shape
+        assert torch.allclose(found.logits, expected.logits, atol=1e-5)
+    finally:
+        target.min_width = 1
+
+
+def test_the_narrowest_pass_is_one_of_those_measured() -> None:
+    assert fastest_width(target_of("llama")) in WIDTHS

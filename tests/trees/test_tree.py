@@ -126,3 +126,12 @@ def test_medusas_own_example() -> None:
         [1, 1, 0, 1, 0],
         [1, 1, 0, 0, 1],
     ]
+
+
+def test_padding_changes_no_real_column() -> None:
+    tree = DraftTree.from_shape(product([2, 1]), torch.arange(10).view(2, 5))
+    wide = tree.padded(9)
+    assert wide.width == 9 and tree.padded(3) is tree
+    assert torch.equal(wide.tokens[:, :5], tree.tokens) and torch.equal(wide.real.sum(1), torch.tensor([5, 5]))
+    assert torch.equal(wide.ancestors[:, :5, :5], tree.ancestors)
+    assert not wide.ancestors[:, :5, 5:].any() and not wide.ancestors[:, 5:, :5].any()
