@@ -14,7 +14,7 @@ from backend.jobs.console import counting_bar, loading_bar, say
 from backend.jobs.decode_command import add_machine_arguments
 from backend.settings import Settings
 from backend.targets.opening import open_target
-from backend.training.distill import DistillConfig, DistillProgress, distill
+from backend.training.distill import DistillConfig, DistillProgress, distill, num_answers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--temperatures", default="0,1", metavar="T,T", help="every prompt is answered once at each (default 0,1)"
     )
+    parser.add_argument("--turns", type=int, metavar="N", help=fields["turns"].description)
     parser.add_argument("--system", help="system prompt instead of the template's own")
     parser.add_argument(
         "--show-mask", type=int, metavar="N", help="print the first N answers token by token with the loss mask"
@@ -49,11 +50,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         batch=args.batch,
         seed=args.seed,
         system=args.system,
+        turns=args.turns,
     )
     prompts = _prompts(args)
     target = open_target(args.target, settings, args.device, args.dtype, args.trust_remote_code, loading_bar(args.json))
-    total = sum(len(prompt.turns) for prompt in prompts) * len(config.temperatures)
-    report, close = counting_bar(total, "answer", args.json)
+    report, close = counting_bar(num_answers(prompts, config), "answer", args.json)
     out = Path(args.out)
 
     def progressed(progress: DistillProgress) -> None:

@@ -34,7 +34,10 @@ class DistillConfig(BaseModel):
     )
     temperatures: tuple[float, ...] = Field((0.0, 1.0), min_length=1, description="one answer for each of these")
     batch: int = Field(32, ge=1, le=512, description="answers decoded at the same time")
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, description="same seed, same answers at a temperature above 0")
+    turns: int | None = Field(
+        None, ge=1, description="answer at most this many user turns of a conversation; default: all"
+    )
     system: str | None = Field(None, description="system prompt; empty: the template's own default")
 
 
@@ -83,7 +86,7 @@ def distill(
     if not prompts:
         raise HeadwayError("There are no prompts to answer; choose a file with at least one.")
     known = {answer.key: answer for answer in read_answers(out).answers} if out.exists() else {}
-    total = sum(len(prompt.turns) for prompt in prompts) * len(config.temperatures)
+    total = num_answers(prompts, config)
     progress = DistillProgress(len(known), sum(len(answer.answer_ids) for answer in known.values()), total)
     report(progress)
     with AnswerWriter(out) as writer:
@@ -98,14 +101,23 @@ def distill(
     return progress
 
 
+def num_answers(prompts: Sequence[Prompt], config: DistillConfig) -> int:
+    """How many answers the job makes when no conversation ends early."""
+    return sum(_turns(prompt, config) for prompt in prompts) * len(config.temperatures)
+
+
+def _turns(prompt: Prompt, config: DistillConfig) -> int:
+    return len(prompt.turns) if config.turns is None else min(config.turns, len(prompt.turns))
+
+
 def _waves(prompts: Sequence[Prompt], config: DistillConfig) -> Iterator[list[_Task]]:
     """Turn by turn, since a turn needs the answers before it; within a turn one temperature after the other."""
     number = 0
-    for turn in range(max(len(prompt.turns) for prompt in prompts)):
+    for turn in range(max(_turns(prompt, config) for prompt in prompts)):
         for temperature in config.temperatures:
             wave = []
             for prompt in prompts:
-                if turn < len(prompt.turns):
+                if turn < _turns(prompt, config):
                     wave.append(_Task(number, prompt, turn, temperature, config.seed))
                     number += 1
             yield wave

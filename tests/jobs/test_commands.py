@@ -102,6 +102,14 @@ def test_distil_train_decode_and_the_heads_of_another_target_are_refused(
     assert code == 0 and json.loads(out)["tokens"] and "weights" in err
 
 
+def test_distil_can_stop_at_the_first_turn(capsys: pytest.CaptureFixture[str], prompts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "first.jsonl"
+    words = ("distill", *TINY, "--prompts", str(prompts), "--out", str(out), "--temperatures", "0", "--turns", "1")
+    code, text, _ = run(capsys, *words, "--max-new-tokens", "5", "--json")
+    assert code == 0 and json.loads(text)["answers"] == 6
+    assert {answer.turn for answer in read_answers(out).answers} == {0}
+
+
 def test_a_damaged_checkpoint_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
