@@ -62,7 +62,7 @@ def _models(first: FormValues) -> dict[str, Any]:
         ),
         "drafter": gr.Dropdown(
             list(DRAFTERS), value=first.drafter, allow_custom_value=True, label="Drafter", elem_id="hw-drafter",
-            info="What guesses ahead; or type a folder or draft:MODEL.",
+            info="What guesses ahead, with its measured cost in plain steps; or type a folder or draft:MODEL.",
         ),
     }  # fmt: skip
 

@@ -134,7 +134,7 @@ def drafter_choice(drafter: dict[str, Any], target: str) -> tuple[str, str]:
     note = "" if made_for == target else f" (for {made_for})"
     cost = drafter.get("cost")
     if cost is not None:
-        note += f" · drafting costs {cost:.2f} of a plain step"
+        note += f" · cost {cost:.2f}"
     return str(drafter["name"]) + note, str(drafter["spec"])
 
 

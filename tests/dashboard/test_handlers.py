@@ -117,4 +117,4 @@ def test_heads_for_another_target_say_so() -> None:
     assert drafter_choice({"spec": "d", "name": "Heads", "target": "a"}, "a") == ("Heads", "d")
     assert drafter_choice({"spec": "ngram", "name": "n-gram", "target": ""}, "a") == ("n-gram", "ngram")
     label, _ = drafter_choice({"spec": "d", "name": "Heads", "target": "a", "cost": 0.061}, "a")
-    assert label == "Heads · drafting costs 0.06 of a plain step"
+    assert label == "Heads · cost 0.06"
