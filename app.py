@@ -14,6 +14,7 @@ import importlib
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from tools.openmp_env import openmp_env
 
@@ -26,13 +27,21 @@ COMMANDS = {
 }
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence, without the usage text."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{message[:1].upper()}{message[1:]}; see {self.prog} --help.\n")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or (words[0] not in COMMANDS and words[0] not in ("-h", "--help")):
         words.insert(0, "serve")
     _use_fast_openmp(argv is None)
-    parser = argparse.ArgumentParser(prog="app.py", description="Headway: a workbench for self-speculative decoding.")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # its warnings would stand beside our one sentence
+    parser = _Parser(prog="app.py", description="Headway: a workbench for self-speculative decoding.")
     choices = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, (module, summary) in COMMANDS.items():
         sub = choices.add_parser(name, help=summary, description=summary)

@@ -72,6 +72,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 def _link(host: str, port: int, access: AccessPolicy) -> str:
     shown = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host
+    shown = f"[{shown}]" if ":" in shown else shown
     token = access.link_token()
     return f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
 

@@ -65,10 +65,10 @@ def read_prompts(path: str | Path, limit: int | None = None) -> PromptFile:
     """Read at most `limit` prompts. Broken rows are described, not fatal.
 
     Question ids that are missing become `row-<line>`; repeated ones get `#2`, `#3` and so on, because answers are
-    kept by id. Raises HeadwayError when the file cannot be read or holds no usable prompt, ValueError for limit < 1.
+    kept by id. Raises HeadwayError when the file cannot be read or holds no usable prompt, and for a limit below 1.
     """
     if limit is not None and limit < 1:
-        raise ValueError(f"limit must be at least 1, got {limit}")
+        raise HeadwayError(f"The limit must be at least 1 prompt, but it is {limit}.")
     path = Path(path)
     prompts: list[Prompt] = []
     broken: list[tuple[int, str]] = []

@@ -6,16 +6,23 @@ go on, but then its numbers are *contended* and feed no recommendation. Knows no
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks: every measurement there counts as contended
+    fcntl = None  # type: ignore[assignment]
+
 
 @contextmanager
 def device_lease(home: Path, device: str) -> Iterator[bool]:
     """Hold the lease of a device while open; yields False when somebody else holds it (then nothing is held)."""
+    if fcntl is None:
+        yield False
+        return
     folder = home / "leases"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -72,6 +72,8 @@ def replay(store: Store, run: RunRecord) -> Iterator[Event]:
         yield Event(seq, str(record["kind"]), record)
     if run.status in ("failed", "interrupted"):
         yield Event(seq + 1, "failed", {"error": run.error or "This run was interrupted when its process ended."})
+    elif run.status in ("queued", "running"):
+        yield Event(seq + 1, "failed", {"error": "This run is still going on in another Headway; open it again later."})
     elif run.num_tokens is None:
         yield Event(seq + 1, "cancelled", {})
     else:

@@ -12,6 +12,7 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,7 +55,7 @@ class LocalEngine:
         trust_remote_code: bool = False,
     ) -> None:
         self._settings, self._store = settings, store
-        self._bench = Workbench(settings, device, dtype, trust_remote_code)
+        self._bench = Workbench(settings, device, dtype, trust_remote_code, measures_costs=True)
         self._runs: OrderedDict[str, _Run] = OrderedDict()
         self._waiting: list[str] = []
         self._running: str | None = None
@@ -101,10 +102,12 @@ class LocalEngine:
             return
         run.cancel.set()
         if waiting:
-            if self._store is not None:
-                self._store.cancel_run(run_id)
-            run.log.append("cancelled", {})
-            self._announce_positions()
+            try:
+                if self._store is not None:
+                    self._store.cancel_run(run_id)
+            finally:  # whoever waits for the run learns of it, whatever the store says
+                run.log.append("cancelled", {})
+                self._announce_positions()
 
     def status(self) -> EngineStatus:
         with self._lock:
@@ -166,7 +169,7 @@ class LocalEngine:
             self._store.start_run(run_id, settings=described, version_id=version_id, drafter_id=drafter_id)
         log.append("started", {"conditions": described, "warnings": warnings, "stored": False})
         result: DecodeResult | None = None
-        with device_lease(self._settings.home, target.device.type) as alone:
+        with device_lease(self._settings.home, target.device.type) as alone, _kept(recorder):
             for record in decode(target, drafter, [prompt], settings, cancelled=run.cancel.is_set):
                 if isinstance(record, DecodeResult):
                     result = record
@@ -271,3 +274,15 @@ class LocalEngine:
         finished = [run_id for run_id, run in self._runs.items() if run.log.over]
         for run_id in finished[: max(0, len(finished) - KEPT_LOGS)]:
             del self._runs[run_id]
+
+
+@contextmanager
+def _kept(recorder: Recorder | None) -> Iterator[None]:
+    """When decoding fails in the middle, the steps so far are stored all the same."""
+    try:
+        yield
+    except Exception:
+        if recorder is not None:
+            with suppress(StoreError):  # the failure itself is the news
+                recorder.flush()
+        raise

@@ -15,7 +15,7 @@ import torch
 
 from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import META, read_meta
-from backend.drafters.registry import BUILTIN_MEDUSA, load_drafter
+from backend.drafters.registry import BUILTIN_MEDUSA, folder_of, load_drafter
 from backend.engine.conditions import wanted_tree
 from backend.engine.cost import drafting_costs
 from backend.engine.protocol import DecodeRequest
@@ -30,14 +30,22 @@ Progress = Callable[[float, str], None]
 class Workbench:
     """Not thread safe: used by the engine's one worker."""
 
-    def __init__(self, settings: Settings, device: str | None, dtype: str | None, trust_remote_code: bool) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        device: str | None,
+        dtype: str | None,
+        trust_remote_code: bool,
+        measures_costs: bool = False,
+    ) -> None:
+        self._measures = measures_costs
         self._settings, self._device, self._dtype, self._trust = settings, device, dtype, trust_remote_code
         self._target: Target | None = None
         self.device = device or "auto"  #: in words, for people; known for certain once a target is loaded
         self.costs: dict[
             tuple[str, str], float
         ] = {}  #: (target, drafter) -> drafting time in plain steps, as measured here
-        self._drafters: dict[tuple[str, bool], tuple[Drafter, list[str]]] = {}
+        self._drafters: dict[tuple[str, bool, str], tuple[Drafter, list[str]]] = {}
 
     @property
     def loaded(self) -> str | None:
@@ -52,14 +60,15 @@ class Workbench:
                 torch.cuda.empty_cache()
             self._target = self._open(name, lambda fraction, sentence: progress(0.95 * fraction, sentence))
             self.device = str(self._target.device)
-            progress(0.97, "Measuring what drafting costs.")
-            self._measure_costs(self._target)
+            if self._measures:
+                progress(0.97, "Measuring what drafting costs.")
+                self._measure_costs(self._target)
             progress(1.0, f"{name} is ready.")
         return self._target
 
     def drafter(self, request: DecodeRequest, target: Target) -> tuple[Drafter, list[str]]:
         """The request's drafter with the request's tree, and warnings to show."""
-        key = (request.drafter.strip(), request.force)
+        key = (request.drafter.strip(), request.force, _weights_of(request.drafter))
         if key not in self._drafters:
             self._drafters[key] = load_drafter(
                 request.drafter,
@@ -81,11 +90,21 @@ class Workbench:
         for spec in ("ngram", "builtin-medusa"):
             with suppress(HeadwayError):  # the built-in heads belong to one target only
                 found[spec] = load_drafter(spec, target)[0]
-        for spec, cost in zip(found, drafting_costs(target, list(found.values())), strict=True):
-            self.costs[target.name, spec] = cost
+        with suppress(HeadwayError):  # a target whose context is too short for the text it is measured on
+            for spec, cost in zip(found, drafting_costs(target, list(found.values())), strict=True):
+                self.costs[target.name, spec] = cost
 
     def _open(self, name: str, progress: Progress) -> Target:
         return open_target(name, self._settings, self._device, self._dtype, self._trust, progress)
+
+
+def _weights_of(spec: str) -> str:
+    """The hash of the heads that `spec` names now, so that heads trained anew into the same folder are loaded anew."""
+    folder = folder_of(spec)
+    try:
+        return read_meta(folder).weights_sha256 if folder is not None else ""
+    except HeadwayError:
+        return ""  # loading says what is wrong
 
 
 def known_drafters(settings: Settings) -> list[dict[str, Any]]:

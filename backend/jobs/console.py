@@ -17,9 +17,8 @@ def loading_bar(quiet: bool) -> Progress:
     """A progress callback (fraction, sentence) that draws a bar on stderr, or nothing when quiet."""
     if quiet:
         return lambda fraction, sentence: None
-    bar = tqdm(
-        total=100, unit="%", bar_format="{l_bar}{bar}| {elapsed}<{remaining} {postfix}", file=sys.stderr, leave=False
-    )
+    layout = "{l_bar}{bar}| {elapsed}<{remaining} {postfix}"
+    bar = tqdm(total=100, unit="%", bar_format=layout, file=sys.stderr, leave=False, delay=2)
 
     def report(fraction: float, sentence: str) -> None:
         bar.set_postfix_str(sentence, refresh=False)
@@ -32,7 +31,7 @@ def loading_bar(quiet: bool) -> Progress:
 
 def counting_bar(total: int, unit: str, quiet: bool) -> tuple[Callable[[int, str], None], Callable[[], None]]:
     """(report(done, note), close): a bar with time left over `total` units, silent when quiet."""
-    bar = tqdm(total=total, unit=unit, file=sys.stderr, disable=quiet)
+    bar = tqdm(total=total, unit=unit, file=sys.stderr, disable=quiet, delay=2)
 
     def report(done: int, note: str) -> None:
         bar.set_postfix_str(note, refresh=False)

@@ -12,7 +12,7 @@ from typing import Any
 
 from backend.data.prompts import read_prompts
 from backend.decoding.loop import decode
-from backend.decoding.records import DecodeResult, Detail
+from backend.decoding.records import DecodeResult, Detail, StepTrace
 from backend.engine.conditions import check_request, decode_settings, encode_request
 from backend.engine.protocol import DecodeRequest, Message
 from backend.engine.workbench import Workbench
@@ -112,13 +112,18 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     for warning in warnings:
         say(warning)
     prompts = [encode_request(request, target) for request in requests]
-    report, close = counting_bar(len(prompts), "prompt", args.json or len(prompts) < 2)
+    # Counted in tokens, each answer for as many as it may have: a single long answer has time left too.
+    report, close = counting_bar(len(prompts) * args.max_new_tokens, "token", args.json)
     results: dict[int, DecodeResult] = {}
-    printed = 0
+    printed = written = 0
     for record in decode(target, drafter, prompts, decode_settings(requests[0], Detail.COUNTS), args.batch):
+        if isinstance(record, StepTrace):
+            written += len(record.tokens)
+            report(written, f"{len(results)} of {len(prompts)} answers")
         if isinstance(record, DecodeResult):
             results[record.row] = record
-            report(len(results), "")
+            written += args.max_new_tokens - len(record.tokens) + 1  # what it may have had, and its first token
+            report(written, f"{len(results)} of {len(prompts)} answers")
             while printed in results:  # in the order of the prompts, whatever order they ended in
                 _print(results[printed], args.json)
                 printed += 1

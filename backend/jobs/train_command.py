@@ -113,8 +113,16 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     loss = MedusaTrainConfig(decay=args.decay, compute="bfloat16" if args.bf16 else "float32")
     out = Path(args.out)
     work = Path(args.work) if args.work else out.parent / f".{out.name}.work"
+    if args.tree_nodes is not None and args.tree_nodes < 1:
+        raise HeadwayError(f"--tree-nodes must be at least 1, but it is {args.tree_nodes}.")
     answers = _answers(Path(args.answers))
     target = open_target(args.target, settings, args.device, args.dtype, args.trust_remote_code, loading_bar(args.json))
+    highest = max(max(answer.prompt_ids + answer.answer_ids, default=0) for answer in answers)
+    if highest >= target.vocab_size:
+        raise HeadwayError(
+            f"{args.answers} holds token {highest}, but {target.name} has {target.vocab_size} tokens: "
+            "these are answers of another target, so distil with this one."
+        )
     trained, held = split_held_out(answers, HELD_OUT)
     heads = _new_heads(args, target, trained)
     features = _features(target, trained, work / "features", "training", args.json)
@@ -187,8 +195,6 @@ def _tree(
     With a given number of nodes it is the one with the longest acceptance on the held-out positions, else the fastest
     of all sizes.
     """
-    if args.tree_nodes is not None and args.tree_nodes < 1:
-        raise HeadwayError(f"--tree-nodes must be at least 1, but it is {args.tree_nodes}.")
     if result.ranks is None:
         return TreeShape(((0,),)), []
     if args.tree_nodes is not None:

@@ -6,6 +6,7 @@ it was killed; it knows no drafter and no loss.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from backend.data.prompts import Prompt
 from backend.data.templates import encode_chat
 from backend.decoding.loop import DecodeSettings, decode
 from backend.decoding.records import DecodeResult
+from backend.drafters.checkpoint import write_json_atomically
 from backend.drafters.plain.drafter import PlainDrafter
 from backend.errors import HeadwayError
 from backend.targets.target import Target
@@ -85,6 +87,7 @@ def distill(
     """
     if not prompts:
         raise HeadwayError("There are no prompts to answer; choose a file with at least one.")
+    _check_same_job(target, config, out)
     known = {answer.key: answer for answer in read_answers(out).answers} if out.exists() else {}
     total = num_answers(prompts, config)
     progress = DistillProgress(len(known), sum(len(answer.answer_ids) for answer in known.values()), total)
@@ -99,6 +102,26 @@ def distill(
             if cancelled():
                 break
     return progress
+
+
+def _check_same_job(target: Target, config: DistillConfig, out: Path) -> None:
+    """Keep beside `out` who answers and how; refuse to go on with a file that somebody else's answers are in."""
+    version = {key: value for key, value in target.identity.to_dict().items() if key != "name"}
+    answering = config.model_dump(mode="json", include={"max_new_tokens", "seed", "system"})
+    job = {"version": version, "answering": answering}
+    note = out.with_name(out.name + ".job.json")
+    if not note.exists():
+        note.parent.mkdir(parents=True, exist_ok=True)
+        write_json_atomically(note, job)
+        return
+    try:
+        before = json.loads(note.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise HeadwayError(f"{note} is damaged; delete it together with {out.name}, or choose another --out.") from None
+    differs = [part for part in job if before.get(part) != job[part]]
+    if differs:
+        what = " and ".join({"version": "another target", "answering": "other settings"}[part] for part in differs)
+        raise HeadwayError(f"{out} holds answers of {what}; choose another --out, so that they are not mixed.")
 
 
 def num_answers(prompts: Sequence[Prompt], config: DistillConfig) -> int:

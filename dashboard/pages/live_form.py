@@ -10,7 +10,7 @@ import gradio as gr
 from dashboard.components.views import view
 from dashboard.presenters.form import CHAT, EXACT, OWN_TREE, RAW, TYPICAL, FormValues
 
-TREES = (OWN_TREE, "chain-3", "chain-5", "2x2x1", "4x2x1", "medusa-63")
+TREES = (OWN_TREE, "chain-2", "chain-4", "2x2x1", "4x2x1", "medusa-63")
 TARGETS = (("SmolLM2-135M-Instruct (built in)", "smollm2-135m"),)
 DRAFTERS = (
     ("Medusa heads (built in)", "builtin-medusa"),
@@ -71,7 +71,7 @@ def _draft(first: FormValues) -> dict[str, Any]:
     return {
         "tree": gr.Dropdown(
             list(TREES), value=first.tree, allow_custom_value=True, label="Tree", elem_id="hw-tree-knob",
-            info="chain-5: one line; 4x2x1: branches; or JSON paths [[0],[0,1]].",
+            info="chain-4: one line; 4x2x1: branches; or JSON paths [[0],[0,1]].",
         ),
         "max_depth": gr.Slider(
             0, 8, first.max_depth, step=1, label="Depth", elem_id="hw-depth", buttons=[],

@@ -85,9 +85,10 @@ class Handlers:
         before = (link or {}).get("run")
         try:
             made = request()
+            started = self._runs.submit(made)  # a refused request stops nothing
             if before:
                 self._runs.cancel(before)
-            return link_value(self._runs.submit(made))
+            return link_value(started)
         except Exception as error:
             return refused(link, error)
 

@@ -50,7 +50,7 @@ def test_limit_and_repeated_ids(write_rows: Write) -> None:
     path = write_rows([TURNS, {**TURNS, "question_id": "7#2"}, TURNS, TURNS])
     assert [prompt.question_id for prompt in read_prompts(path).prompts] == ["7", "7#2", "7#3", "7#4"]
     assert len(read_prompts(path, limit=2).prompts) == 2
-    with pytest.raises(ValueError, match="limit must be at least 1, got 0"):
+    with pytest.raises(HeadwayError, match="limit must be at least 1 prompt, but it is 0"):
         read_prompts(path, limit=0)
 
 

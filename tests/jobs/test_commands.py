@@ -70,6 +70,8 @@ def test_decode_prints_one_object_a_prompt_in_order(capsys: pytest.CaptureFixtur
         (["--prompt", "x", "--target", "no-such-model"], "There is no target"),
         (["--prompts", "missing.jsonl"], "missing.jsonl"),
         (["--prompt", "x", "--batch", "0"], "--batch"),
+        (["--prompts", "prompts/demo.jsonl", "--limit", "0"], "limit must be at least 1"),
+        (["--prompt", "word " * 2000], "shorten the prompt"),
     ],
 )
 def test_mistakes_are_one_sentence(capsys: pytest.CaptureFixture[str], words: list[str], sentence: str) -> None:
@@ -100,6 +102,32 @@ def test_distil_train_decode_and_the_heads_of_another_target_are_refused(
     assert code == 2 and out == "" and "weights" in err and len(err.strip().splitlines()) == 1
     code, out, err = run(capsys, *decode, "--target", "tiny-llama:1", "--force")
     assert code == 0 and json.loads(out)["tokens"] and "weights" in err
+
+
+def test_answers_of_two_targets_are_never_mixed(
+    capsys: pytest.CaptureFixture[str], prompts: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "a.jsonl"
+    words = ("--prompts", str(prompts), "--out", str(out), "--temperatures", "0", "--max-new-tokens", "5", "--json")
+    assert run(capsys, "distill", *TINY, *words)[0] == 0
+    before = out.read_bytes()
+    code, _, err = run(capsys, "distill", "--target", "tiny-qwen3", *words)
+    assert code == 2 and "another target" in err and out.read_bytes() == before
+    code, _, err = run(capsys, "distill", *TINY, *words, "--seed", "3")
+    assert code == 2 and "other settings" in err and out.read_bytes() == before
+
+
+def test_answers_that_another_tokenizer_wrote_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ("--answers", "prompts/answers-smollm2-135m.npz", "--out", str(tmp_path / "heads"))
+    code, _, err = run(capsys, "train", *TINY, *words, "--json")
+    assert code == 2 and "another target" in err and len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [["decode", "--max-new-tokens", "abc"], ["decode", "--prompt"], ["nothing"]])
+def test_the_parser_speaks_one_sentence_too(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        app.main(words)
+    assert ended.value.code == 2 and len(capsys.readouterr().err.strip().splitlines()) == 1
 
 
 def test_distil_can_stop_at_the_first_turn(capsys: pytest.CaptureFixture[str], prompts: Path, tmp_path: Path) -> None:
