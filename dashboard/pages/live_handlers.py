@@ -79,16 +79,16 @@ class Handlers:
         return self._demos[index]["prompt"] if isinstance(index, int) and 0 <= index < len(self._demos) else ""
 
     def _start(self, request: Callable[[], DecodeRequest], link: Any) -> dict[str, Any]:
-        """Submits, after stopping this page's run before; a refused request leaves the page as it is, with a
-        sentence.
+        """Submits, then stops the run this page started before; a refused request leaves the page as it is, with a
+        sentence. A run that was only looked at may be somebody else's, so it is left alone.
         """
-        before = (link or {}).get("run")
+        before = (link or {}).get("run") if (link or {}).get("own") else None
         try:
             made = request()
             started = self._runs.submit(made)  # a refused request stops nothing
             if before:
                 self._runs.cancel(before)
-            return link_value(started)
+            return link_value(started) | {"own": True}
         except Exception as error:
             return refused(link, error)
 

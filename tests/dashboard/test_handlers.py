@@ -56,6 +56,18 @@ def test_a_refused_run_keeps_the_run_that_is_shown_and_is_new_each_time(handlers
     assert handlers.run(*FORM.to_components(), again)["error"] is None
 
 
+def test_a_new_run_stops_the_pages_own_run_before_and_nobody_elses(
+    handlers: Handlers, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[str] = []
+    monkeypatch.setattr(runs, "cancel", stopped.append)
+    mine = finished(handlers, runs)
+    watched = handlers.load(request_to({"run": mine["run"]}))[-1]
+    assert handlers.run(*FORM.to_components(), watched)["error"] is None and stopped == []
+    assert handlers.run(*replace(FORM, tree="nonsense").to_components(), mine)["error"] and stopped == []
+    assert handlers.run(*FORM.to_components(), mine)["error"] is None and stopped == [mine["run"]]
+
+
 def test_faults_tell_nothing_of_the_inside(handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(request: Any) -> str:
         raise RuntimeError("secret path /home/me")
@@ -85,7 +97,7 @@ def test_a_reply_carries_the_answer_along(handlers: Handlers, runs: Runs) -> Non
 def test_loading_re_attaches_or_starts_fresh(handlers: Handlers, runs: Runs) -> None:
     link = finished(handlers, runs, replace(FORM, prompt="Again", drafter="ngram", tree="chain-3"))
     loaded = dict(zip([*FIELDS, "link"], handlers.load(request_to({"run": link["run"]})), strict=True))
-    assert loaded["link"] == link and loaded["prompt"] == "Again" and loaded["tree"] == "chain-3"
+    assert loaded["link"] | {"own": True} == link and loaded["prompt"] == "Again" and loaded["tree"] == "chain-3"
     assert loaded["drafter"]["value"] == "ngram"
     assert handlers.load(request_to({}))[-1]["run"] is None
     gone = handlers.load(request_to({"run": "gone"}))[-1]
