@@ -139,7 +139,7 @@ def _requests(args: argparse.Namespace) -> list[DecodeRequest]:
         for line, reason in file.broken:
             say(f"{args.prompts}, line {line}: {reason}; the row is left out.")
         conversations = [_first_turn(prompt.chat()) for prompt in file.prompts]
-    requests = [_request(args, messages) for messages in conversations]
+    requests = [request_of(args, messages) for messages in conversations]
     for request in requests:
         check_request(request)
     return requests
@@ -151,7 +151,8 @@ def _first_turn(messages: list[dict[str, str]]) -> list[dict[str, str]]:
     return messages[: end + 1]
 
 
-def _request(args: argparse.Namespace, messages: list[dict[str, str]]) -> DecodeRequest:
+def request_of(args: argparse.Namespace, messages: list[dict[str, str]]) -> DecodeRequest:
+    """What the options ask for, with the conversation `messages` (or its last text, when raw)."""
     names = (*NUMBERS, "target", "drafter", "tree", "max_depth", "sampled", "force")
     values: dict[str, Any] = {name: getattr(args, name) for name in names}
     values["rule"] = args.rule or ("greedy" if args.temperature == 0 else "rejection")

@@ -4,42 +4,24 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.engine.protocol import DecodeRequest, Message
+from backend.jobs import decode_command
 from dashboard.presenters.command import as_command
 
 
 def parsed(command: str) -> DecodeRequest:
-    """What a command line parser makes of the command: an independent reading of the flags."""
+    """What the real command line makes of the command."""
     words = shlex.split(command)
     assert words[:3] == ["python", "app.py", "decode"]
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    text = ("--target", "--drafter", "--prompt", "--system", "--rule", "--tree")
-    for flag in text:
-        parser.add_argument(flag)
-    for flag in ("--max-new-tokens", "--top-k", "--max-depth", "--seed"):
-        parser.add_argument(flag, type=int)
-    for flag in ("--temperature", "--top-p", "--min-p", "--repetition-penalty", "--epsilon", "--delta"):
-        parser.add_argument(flag, type=float)
-    parser.add_argument("--ban", type=int, action="append", default=[], dest="banned_tokens")
-    parser.add_argument("--stop", action="append", default=[])
-    for flag in ("--raw", "--sampled", "--force"):
-        parser.add_argument(flag, action="store_true")
-    values: dict[str, Any] = {
-        name: value for name, value in vars(parser.parse_args(words[3:])).items() if value is not None
-    }
-    prompt, system, raw = values.pop("prompt"), values.pop("system", None), values.pop("raw")
-    if raw:
-        values["raw_prompt"] = prompt
-    else:
-        turns = [] if system is None else [Message(role="system", content=system)]
-        values["messages"] = (*turns, Message(role="user", content=prompt))
-    return DecodeRequest.model_validate(values)
+    parser = argparse.ArgumentParser()
+    decode_command.add_arguments(parser)
+    args = parser.parse_args(words[3:])
+    return decode_command.request_of(args, [{"role": "user", "content": args.prompt}])
 
 
 TEXT = st.text(alphabet=st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), max_size=30)
