@@ -32,6 +32,7 @@ from backend.targets.target import Target
 from storage import Store, StoreError
 
 KEPT_LOGS = 64  #: finished runs whose events stay in memory; older ones are read from the store
+TRACE_BYTES = 1 << 30  #: recorded steps kept at most; when an engine starts, the oldest are dropped, their runs stay
 PLAIN_TOKENS = 12  #: plain steps measured after a run, for the comparison in the same turn
 
 
@@ -64,6 +65,7 @@ class LocalEngine:
         self._closed = False
         if store is not None:
             store.mark_interrupted()
+            store.prune_traces(max_bytes=TRACE_BYTES)
         self._worker = threading.Thread(target=self._work, name="headway-engine", daemon=True)
         self._worker.start()
 

@@ -164,6 +164,21 @@ def test_runs_of_a_dead_process_are_marked_when_an_engine_starts(settings: Setti
     assert last.kind == "failed" and "stopped before the run ended" in last.data["error"]
 
 
+def test_the_oldest_steps_are_dropped_past_the_limit_and_their_runs_stay(
+    settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = LocalEngine(settings, store)
+    run_id = first.submit(ask())
+    list(first.events(run_id))
+    first.close()
+    monkeypatch.setattr("backend.engine.service.TRACE_BYTES", 1)
+    second = LocalEngine(settings, store)
+    events = list(second.events(run_id))
+    second.close()
+    assert [event.kind for event in events] == ["started", "result"]
+    assert store.get_run(run_id).traces_pruned and events[-1].data["num_steps"] > 0
+
+
 def test_drafters_come_with_their_measured_cost_once_the_target_is_loaded(engine: LocalEngine) -> None:
     before = {one["spec"]: one["cost"] for one in engine.drafters("tiny-llama")}
     assert before["ngram"] is None and engine.status().device == "auto"
