@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import sys
@@ -112,6 +113,16 @@ def conditions(target: Target) -> dict[str, Any]:
         "load": [round(value, 2) for value in os.getloadavg()],
         "packages": packages(),
     }
+
+
+def write_results(args: argparse.Namespace, target: Target, rows: Sequence[dict[str, Any]]) -> None:
+    """The numbers so far and what they were measured with, to `--out` where one is given; folders are left out."""
+    if not args.out:
+        return
+    asked = {key: value for key, value in vars(args).items() if key != "out"}
+    asked["prompts"] = [Path(path).name for path in args.prompts]
+    data = {"conditions": conditions(target) | asked, "rows": list(rows)}
+    Path(args.out).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,16 +22,19 @@ from backend.acceptance import Rule
 from backend.decoding.loop import DecodeSettings, decode
 from backend.decoding.records import DecodeResult
 from backend.drafters.registry import load_drafter
+from backend.settings import Settings
+from backend.targets.opening import open_target
+from backend.targets.target import Target
 from backend.trees.shapes import parse_tree
 from benchmarks.common import (
     add_prompt_arguments,
-    conditions,
     first_turn_ids,
     generate_ms,
     open_both,
     prompt_sets,
     start_fast,
     table,
+    write_results,
 )
 
 TIE = 1e-3
@@ -43,6 +45,8 @@ CONFIGURATIONS = (
     ("builtin-medusa", "chain-3"),
     ("builtin-medusa", "3x2x1"),
     ("builtin-medusa", "medusa-63"),
+    ("draft:{target}", "chain-3"),  # the target as its own draft model: everything is accepted
+    ("draft:{target}", "2x2"),
 )
 
 
@@ -55,6 +59,11 @@ def main() -> None:
     args = parser.parse_args()
     start_fast("benchmarks.equality")
     target, reference = open_both(args.target, with_reference=True)
+    app_settings = Settings.from_environ()
+
+    def open_draft_model(name: str) -> Target:
+        return open_target(name, app_settings)
+
     sets = prompt_sets(args.prompts, args.limit)
     prompts = [
         first_turn_ids(target, prompt, args.max_new_tokens + 64) for listed in sets.values() for prompt in listed
@@ -62,28 +71,29 @@ def main() -> None:
     expected = [
         generate_ms(reference, ids, args.max_new_tokens)[0] for ids in tqdm(prompts, "generate", file=sys.stderr)
     ]
-    counts = {}
-    for spec, tree in tqdm(CONFIGURATIONS, "drafters", file=sys.stderr):
-        drafter, _ = load_drafter(spec, target, parse_tree(tree) if tree else None)
+    rows: list[dict[str, Any]] = []
+    for template, tree in tqdm(CONFIGURATIONS, "drafters", file=sys.stderr):
+        spec = template.format(target=args.target)
+        drafter, _ = load_drafter(spec, target, parse_tree(tree) if tree else None, open_target=open_draft_model)
         settings = DecodeSettings(args.max_new_tokens, Rule("greedy"))
         results = {
             r.row: r for r in decode(target, drafter, prompts, settings, args.batch) if isinstance(r, DecodeResult)
         }
-        counts[spec, tree] = compare(reference, prompts, [results[row] for row in range(len(prompts))], expected)
-    rows = [["drafter", "tree", "equal", "ties < 1e-3", "mismatches", "acceptance length"]]
-    for (spec, tree), count in counts.items():
-        length = 1 + count["accepted"] / max(1, count["steps"])
-        counted = [str(count[key]) for key in ("equal", "ties", "mismatches")]
-        rows.append([spec, tree or "its own", *counted, f"{length:.2f}"])
+        count = compare(reference, prompts, [results[row] for row in range(len(prompts))], expected)
+        rows.append({"drafter": spec, "tree": tree, "nodes": drafter.shape.num_nodes, **count})
+        print(json.dumps(rows[-1]), file=sys.stderr)
+        write_results(args, target, rows)  # after each, so that a run that is stopped keeps what it found
+    shown = [["drafter", "tree", "equal", "ties < 1e-3", "mismatches", "acceptance length"]]
+    for row in rows:
+        length = 1 + row["accepted"] / max(1, row["steps"])
+        counted = [str(row[key]) for key in ("equal", "ties", "mismatches")]
+        shown.append([row["drafter"], row["tree"] or "its own", *counted, f"{length:.2f}"])
     print(
         f"{len(prompts)} prompts ({', '.join(sets)}), {args.max_new_tokens} new tokens, "
         f"{args.batch} rows at once, greedy"
     )
-    print(f"\n{table(rows)}")
-    if args.out:
-        data = [{"drafter": spec, "tree": tree, **count} for (spec, tree), count in counts.items()]
-        Path(args.out).write_text(json.dumps({"conditions": conditions(target), "rows": data}, indent=1) + "\n")
-    if any(count["mismatches"] for count in counts.values()):
+    print(f"\n{table(shown)}")
+    if any(row["mismatches"] for row in rows):
         sys.exit(1)
 
 

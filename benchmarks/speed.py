@@ -10,11 +10,9 @@ measured speedup, and so does the share of output inside repeated 8-grams, since
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -30,13 +28,13 @@ from backend.trees.shapes import parse_tree
 from benchmarks.common import (
     add_prompt_arguments,
     answer,
-    conditions,
     first_turn_ids,
     generate_ms,
     open_both,
     prompt_sets,
     start_fast,
     table,
+    write_results,
 )
 
 
@@ -62,12 +60,10 @@ def main() -> None:
         report += summarise(name, measured)
         rows += [_row(entry) for entry in report[-len(args.trees) :]]
         print(_row(report[-1]), file=sys.stderr)
+        write_results(args, target, report)  # after each set, so that a run that is stopped keeps what it measured
     for tree in dict.fromkeys(entry["tree"] for entry in report):
         rows.append(_row(_mean([entry for entry in report if entry["tree"] == tree])))
     print(table(rows))
-    if args.out:
-        data = {"conditions": conditions(target) | vars(args), "rows": report}
-        Path(args.out).write_text(json.dumps(data, indent=1) + "\n")
 
 
 def measure_set(
