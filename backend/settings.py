@@ -35,3 +35,18 @@ class Settings:
     def drafters(self) -> Path:
         """Where trained drafters are put unless a command is told otherwise."""
         return self.home / "drafters"
+
+    @property
+    def jobs(self) -> Path:
+        """One folder a job: its log, checkpoints and whatever it needs to go on."""
+        return self.home / "jobs"
+
+    @property
+    def answers(self) -> Path:
+        """Where the target's own answers are put unless a job is told otherwise."""
+        return self.home / "answers"
+
+    @property
+    def features(self) -> Path:
+        """Cached hidden states, one folder a content: jobs over the same answers share them."""
+        return self.cache / "features"
