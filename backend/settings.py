@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from backend.errors import HeadwayError
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -25,6 +27,16 @@ class Settings:
         home = values.get("HEADWAY_HOME") or "~/.local/share/headway"
         cache = values.get("HEADWAY_CACHE") or "~/.cache/headway"
         return cls(home=Path(home).expanduser().absolute(), cache=Path(cache).expanduser().absolute())
+
+    def make_folders(self) -> None:
+        """Make both folders where they are missing; HeadwayError that names the variable when one can't be made."""
+        for name, folder in (("HEADWAY_HOME", self.home), ("HEADWAY_CACHE", self.cache)):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise HeadwayError(
+                    f"The folder {folder} can't be made ({error.strerror}); set {name} to a folder that can be written."
+                ) from error
 
     @property
     def database(self) -> Path:

@@ -10,7 +10,7 @@ import torch
 from backend.settings import Settings
 from backend.targets.identity import version_identity
 from backend.targets.loading import Progress, load_model
-from backend.targets.self_test import examine, refuse_stateful
+from backend.targets.self_test import examine, refuse_alibi, refuse_stateful
 from backend.targets.target import Target
 from backend.targets.width import fastest_width
 
@@ -22,8 +22,11 @@ def open_target(
     dtype: str | torch.dtype | None = None,
     trust_remote_code: bool = False,
     progress: Progress | None = None,
+    context: int | None = None,
 ) -> Target:
     """The target called `source` (built-in name, folder, GGUF file or hub id) on a device.
+
+    `context`: tokens that room is wanted for, for the memory that is told and checked.
 
     Raises HeadwayError when it can't be found, loaded, or run through trees; see loading.py and self_test.py.
     """
@@ -34,9 +37,11 @@ def open_target(
         dtype=dtype,
         trust_remote_code=trust_remote_code,
         settings=settings,
+        context=context,
         progress=lambda fraction, sentence: report(0.8 * fraction, sentence),
     )
     refuse_stateful(loaded.model)
+    refuse_alibi(loaded.model)
     report(0.85, "Reading the identity of the weights.")
     identity = version_identity(loaded, settings.cache)  # before packing, which frees the weights it hashes
     report(0.95, "Comparing a draft tree with plain text.")
