@@ -81,8 +81,8 @@ def choose(times: Times, choices: tuple[int, ...]) -> int:
 
 @torch.inference_mode()
 def time_layouts(shape: tuple[int, int]) -> Times:
-    """Milliseconds of both layouts for a matrix of this shape, taking turns. The fastest round of each counts: what other
-    programs take away on a busy machine is no property of a layout.
+    """Milliseconds of both layouts for a matrix of this shape, taking turns. The fastest round of each counts: what
+    other programs take away on a busy machine is no property of a layout.
     """
     copies = min(MOST_COPIES, max(1, WORKING_SET // (4 * shape[0] * shape[1])))
     weights = [torch.rand(shape) for _ in range(copies)]
