@@ -23,6 +23,7 @@ COMMANDS = {
     "decode": ("backend.jobs.decode_command", "answer prompts and print the figures"),
     "distill": ("backend.jobs.distill_command", "let the target answer prompts, as training data"),
     "train": ("backend.jobs.train_command", "train draft heads on distilled answers"),
+    "db": ("backend.jobs.db_command", "copy or upgrade the database; list and delete files nothing refers to"),
     "runs": ("backend.jobs.runs_command", "list and show stored runs"),
 }
 
