@@ -10,7 +10,7 @@ import shutil
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +97,7 @@ def sweep(folder: Path, pattern: str = "**/.*.partial") -> None:
 
 
 @contextmanager
-def on_signals(handlers: dict[int, Callable[[], None]]) -> Iterator[None]:
+def on_signals(handlers: Mapping[int, Callable[[], None]]) -> Iterator[None]:
     """Call a handler when a signal comes; the ones before are put back. Does nothing outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield

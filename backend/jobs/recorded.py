@@ -63,6 +63,7 @@ def obtain(store: Store, kind: str, config: BaseModel, parent_id: str | None = N
     Raises StoreError when another open job writes to the same place.
     """
     job_kind = JOB_KINDS[kind]
+    config = job_kind.settled(config)
     data, exclusive = config.model_dump(mode="json"), job_kind.exclusive(config)
     store.interrupt_dead_jobs(owner_is_alive)
     if exclusive is not None:

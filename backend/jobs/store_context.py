@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from backend.jobs.inputs import pin_files
 from backend.jobs.pace import Pace
 from backend.settings import Settings
 from storage import JobRecord, Store, StoreError
@@ -49,7 +48,8 @@ class StoreContext:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store: Store | None = store
-        self.settings, self.job, self.job_id = settings, job, job.id
+        self.settings, self.job = settings, job
+        self.job_id: str | None = job.id
         self.folder: Path = settings.jobs / job.id
         self.device = None if job.device == "auto" else job.device
         self.asked: Asked | None = None
@@ -109,6 +109,8 @@ class StoreContext:
         self._write(lambda: self._store.link_job(self.job.id, self.job.attempt, **ids))
 
     def pin(self, files: Iterable[Path]) -> dict[str, str]:
+        from backend.jobs.inputs import pin_files  # here, so that leasing a job waits for no torch
+
         return pin_files(self.folder, files)
 
     # -- for whoever runs the job
@@ -153,11 +155,16 @@ class StoreContext:
     def _write(self, call: Callable[[], _T]) -> _T:
         """The call's result, tried again while the store is away; a stale attempt ends here."""
         try:
-            return retrying(lambda: _unavailable(call), patience_s=self._patience_s)
+            return patiently(call, self._patience_s)
         except (StaleAttemptError, NotFoundError):
             if not self._ended.is_set() or threading.current_thread() is not self._beating:
                 self._on_stale()
             raise
+
+
+def patiently(call: Callable[[], _T], patience_s: float) -> _T:
+    """The call's result, tried again for `patience_s` seconds while the store is away, whatever it says of why."""
+    return retrying(lambda: _unavailable(call), patience_s=patience_s)
 
 
 def _unavailable(call: Callable[[], _T]) -> _T:

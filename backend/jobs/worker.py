@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from backend.jobs.carry_out import carry_out, on_signals
-from backend.jobs.store_context import BEAT_S, PATIENCE_S, StoreContext
+from backend.jobs.store_context import BEAT_S, PATIENCE_S, StoreContext, patiently
 from backend.settings import Settings
 from storage import JobRecord, Store, StoreError, owner_token
 
@@ -34,8 +34,8 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     settings = Settings.from_environ()
     try:
-        with Store.open(args.db) as store:
-            job = store.lease_job(owner_token(), job_id=args.job)
+        with patiently(lambda: Store.open(args.db), args.patience) as store:
+            job = patiently(lambda: store.lease_job(owner_token(), job_id=args.job), args.patience)
             if job is None:
                 return NOTHING_TO_DO
             speak_to(settings.jobs / job.id / LOG)
