@@ -163,6 +163,7 @@ class RunFilter:
     search: str | None = None
     regex: str | None = None
     tags: tuple[str, ...] = ()
+    settings: tuple[tuple[str, Any], ...] = ()  # (name, value): all of them stand in the run's settings, at any depth
     trashed: bool | None = False  # True: only what is in the waste basket; None: that too
 
 

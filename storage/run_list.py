@@ -168,6 +168,7 @@ def _conditions(session: Session, where: RunFilter) -> list[ColumnElement[bool]]
         conditions.append(DecodeRun.version_id == where.version_id)
     dialect = session.get_bind().dialect.name
     conditions += [_has_tag(dialect, tag) for tag in where.tags]
+    conditions += [_has_setting(dialect, name, value) for name, value in where.settings]
     if where.search:
         conditions.append(_search(where.search))
     if where.regex:
@@ -184,6 +185,14 @@ def _has_tag(dialect: str, tag: str) -> ColumnElement[bool]:
     # The tag with its quotation marks, as the column spells it; LIKE would not tell a from A.
     find = func.instr if dialect == "sqlite" else func.strpos
     return find(_TAGS_TEXT, literal(f'"{_in_json(tag)}"', ExactText)) > 0
+
+
+def _has_setting(dialect: str, name: str, value: Any) -> ColumnElement[bool]:
+    # As the column spells it, up to the next comma or the end of its object: 0.7 must not find 0.75.
+    find = func.instr if dialect == "sqlite" else func.strpos
+    spelled = json.dumps({name: value}, ensure_ascii=False, separators=(",", ":"))[1:-1]
+    text = type_coerce(DecodeRun.settings, ExactText)
+    return or_(*(find(text, literal(spelled + end, ExactText)) > 0 for end in ",}"))
 
 
 def _matches(dialect: str, pattern: str) -> ColumnElement[bool]:

@@ -58,6 +58,7 @@ def table_row(run: Any) -> dict[str, Any]:
     request = run.settings.get("request") or {}
     return run_row(run) | {
         "tree": request.get("tree") or OWN_TREE,
+        "own_tree": not request.get("tree"),
         "temperature": request.get("temperature"),
         "rule": request.get("rule"),
         "tokens_per_s": run.tokens_per_s,
@@ -90,7 +91,7 @@ def group_row(group: Any, by: str, labels: Mapping[str, str]) -> dict[str, Any]:
         name = labels.get(group.key or "", group.key)
     missing = {"tree": OWN_TREE, "tag": "no tag", "version": "unknown"}.get(by, "not told")
     return {
-        "key": group.key,
+        "filter": _filter_text(group.key, by),
         "name": missing if name is None else name,
         "runs": group.num_runs,
         "measured": group.num_measured,
@@ -98,6 +99,13 @@ def group_row(group: Any, by: str, labels: Mapping[str, str]) -> dict[str, Any]:
         "acceptance_length": group.acceptance_length,
         "tokens_per_s": group.tokens_per_s,
     }
+
+
+def _filter_text(key: str | None, by: str) -> str | None:
+    """What the address says to show this group alone; None where that can't be said. Settings are told as JSON."""
+    if by in ("tree", "rule"):
+        return json.dumps(key, ensure_ascii=False)
+    return "null" if key is None and by == "temperature" else key
 
 
 def comparison(runs: Sequence[Any]) -> dict[str, Any]:

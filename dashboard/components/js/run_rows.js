@@ -63,7 +63,7 @@ function cell(column, row) {
   if (value === null || value === undefined) return "–";
   if (column.name === "acceptance_length") return decimal(value);
   if (column.name === "tokens_per_s") return value >= 100 ? value.toFixed(0) : value.toFixed(1);
-  if (column.name === "tree") return value.length > 22 ? `${value.slice(0, 21)}…` : value;
+  if (column.name === "tree") return row.own_tree ? h("span", { class: "own" }, "own") : value.length > 22 ? `${value.slice(0, 21)}…` : value;
   return String(value);
 }
 
@@ -85,7 +85,7 @@ export function drawGroups(groups, open) {
   if (!groups.length) return h("p", { class: "hw-nothing" }, "No run matches.");
   const most = Math.max(...groups.map((group) => group.runs));
   const line = (group) => {
-    const name = group.key === null ? group.name : h("button", { type: "button", class: "hw-sort", onclick: () => open(group) }, group.name);
+    const name = group.filter === null ? group.name : h("button", { type: "button", class: "hw-sort", onclick: () => open(group) }, group.name);
     return h("tr", {}, h("td", { class: "prompt" }, name), h("td", { class: "share" }, bar(group.runs / most)), h("td", { class: "number" }, group.runs.toLocaleString("en")),
       h("td", { class: "number wide" }, group.tokens.toLocaleString("en")), h("td", { class: "number" }, decimal(group.acceptance_length)), h("td", { class: "number" }, decimal(group.tokens_per_s, 1)));
   };

@@ -71,7 +71,7 @@ export function holderWords(feed) {
   const left = job ? timeLeft(job.progress) : "";
   if (status.holder) {
     const knows = !left || status.holder.includes(" left");
-    return { sentence: `${status.device}: busy: ${status.holder}${knows ? "" : `, ${left}`}`, state: "busy" };
+    return { sentence: `${status.device} busy: ${status.holder}${knows ? "" : `, ${left}`}`, state: "busy" };
   }
   return { sentence: [status.device, status.loaded_target, "idle"].filter(Boolean).join(" · "), state: "idle" };
 }

@@ -151,8 +151,7 @@ class Table {
   }
 
   _openGroup(group) {
-    if (group.key === null) return;
-    this.change({ [this.query.group]: group.key, group: "" });
+    this.change({ [this.query.group]: group.filter, group: "" });
   }
 
   sortBy(name) {
