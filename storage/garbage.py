@@ -51,7 +51,7 @@ def find(session: Session, homes: Mapping[str, Path], now_s: float, *, by_hash: 
 
 
 def delete_orphan(orphan: Orphan) -> None:
-    """Delete an orphan; StoreError where it cannot be. Links are deleted, never followed."""
+    """Delete an orphan, if it is still there; StoreError where it cannot be. Links are deleted, never followed."""
     with one_sentence(str(orphan.path)):
         if orphan.path.is_dir() and not orphan.path.is_symlink():
             shutil.rmtree(orphan.path)
@@ -95,8 +95,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _names(entry: Path) -> set[str]:
-    name = entry.name
-    return {name, name[1:].rpartition(".")[0]} if name.startswith(".") else {name}
+    owner = entry.name[1:].rpartition(".")[0] if entry.name.startswith(".") else ""
+    return {entry.name, owner} - {""}
 
 
 def _entries(folder: Path, by_hash: bool) -> Iterator[Path]:

@@ -45,7 +45,7 @@ class PostgresServer:
         self._run("pg_ctl", "--wait", f"--log={self._folder / 'log'}", f"--options={options}", "start")
 
     def stop(self) -> None:
-        self._run("pg_ctl", "--wait", "--mode=immediate", "stop")
+        self._run("pg_ctl", "--wait", "--mode=fast", "stop")
 
     def _run(self, program: str, *arguments: str) -> None:
         environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
