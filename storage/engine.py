@@ -7,7 +7,9 @@ and a busy timeout.
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import sqlite3
 import tempfile
 import time
@@ -76,9 +78,10 @@ def check_folder(path: Path) -> None:
         with tempfile.TemporaryFile(dir=path.parent) as probe:
             probe.write(b"0")
             probe.flush()
-        if path.exists():
-            with path.open("r+b"):
-                pass
+        # Asked, not tried: opening and closing the file would drop the locks that another connection of this process
+        # holds on it (POSIX locks belong to the process), and SQLite would then lose sight of other processes' changes.
+        if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         named = str(path) if path.is_file() else f"The folder {path.parent}"
         raise from_file_system(error, named) from error
