@@ -24,6 +24,7 @@ from backend.jobs.failures import sentence
 from backend.jobs.kinds import JOB_KINDS, JobKind
 from backend.jobs.locks import only_one
 from backend.jobs.store_context import StoreContext
+from storage.errors import UnavailableError
 from storage.job_records import JobEnd
 
 LOCK = "lock"
@@ -68,6 +69,8 @@ def _attempt(context: StoreContext, grace_s: float) -> Outcome:
             raise
         if isinstance(error, KeyboardInterrupt):
             return Outcome("interrupted", error="Stopped with Ctrl-C; resume the job to go on.", failure=error)
+        if isinstance(error, UnavailableError):
+            return Outcome("interrupted", error=str(error), failure=error)
         told = sentence(error, kind or _UNKNOWN, config)
         context.log(told)
         if not isinstance(error, HeadwayError):

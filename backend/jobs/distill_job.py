@@ -14,18 +14,17 @@ from typing import Any
 
 from backend.data.answers import Answer, pack_answers, read_answers
 from backend.data.prompts import Prompt, read_prompts
-from backend.engine.lease import device_lease
 from backend.engine.remember import register_version
 from backend.errors import Cancelled, HeadwayError
 from backend.jobs.carry_out import sweep
 from backend.jobs.configs import DistillJobConfig
 from backend.jobs.context import JobContext
 from backend.jobs.locks import only_one
+from backend.jobs.opening import holding, open_for
 from backend.jobs.places import chosen_place, release
 from backend.jobs.provenance import provenance
-from backend.targets.opening import open_target
 from backend.targets.target import Target
-from backend.training.distill import DistillProgress, distill, num_answers
+from backend.training.distill import DistillProgress, distill, in_order, num_answers
 
 
 def run(config: DistillJobConfig, context: JobContext) -> dict[str, Any]:
@@ -39,19 +38,12 @@ def run(config: DistillJobConfig, context: JobContext) -> dict[str, Any]:
     out = chosen_place(context.folder, config.out, context.settings.answers, name, ".jsonl")
     with only_one(out.with_name(f".{out.name}.lock"), str(out), patience_s=2):
         sweep(out.parent, f".{out.name}*.partial")
-        target = open_target(
-            config.target,
-            context.settings,
-            context.device or config.device,
-            config.dtype,
-            config.trust_remote_code,
-            lambda fraction, sentence: context.progress(fraction, 1, "loading", sentence),
-        )
+        target = open_for(config, context)
         version_id = None
         if context.store is not None:
             version_id = register_version(context.store, target)
             context.link(version_id=version_id)
-        with device_lease(context.settings.home, target.device.type):
+        with holding(context, target, f"distilling {out.stem}"):
             done = _distill(target, prompts, config, out, context)
         release(out)
         answers = read_answers(out).answers
@@ -100,6 +92,7 @@ def _distill(
     done = distill(target, prompts, answering, out, progressed, context.should_stop)
     if context.should_stop() and done.answers < total:
         raise Cancelled(f"Stopped after {done.answers} of {total} answers; it can go on.")
+    in_order(out, prompts, answering)
     return done
 
 

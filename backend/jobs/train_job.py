@@ -20,18 +20,17 @@ from backend.drafters.checkpoint import DrafterMeta, read_meta
 from backend.drafters.learning import Learner
 from backend.drafters.recipe import Recipe, recipe_of
 from backend.engine.conditions import device_name
-from backend.engine.lease import device_lease
 from backend.engine.remember import register_drafter, register_version
 from backend.errors import Cancelled, HeadwayError
 from backend.jobs.carry_out import sweep
 from backend.jobs.configs import TrainJobConfig
 from backend.jobs.context import JobContext
 from backend.jobs.locks import only_one
+from backend.jobs.opening import holding, open_for
 from backend.jobs.places import chosen_place, release
 from backend.jobs.provenance import provenance
 from backend.jobs.start_weights import RUN, Start, starting_weights
 from backend.jobs.train_tree import numbers, stored_tree
-from backend.targets.opening import open_target
 from backend.targets.target import Target
 from backend.training.features import FeatureStore, capture, feature_folder
 from backend.training.judge import Judge, judged_prompts
@@ -72,7 +71,7 @@ def run(config: TrainJobConfig, context: JobContext) -> dict[str, Any]:
     out = chosen_place(context.folder, config.out, context.settings.drafters, name)
     if config.name is None:
         name = out.name
-    target = _target(config, context)
+    target = open_for(config, context)
     check_tokens(config, answers, target)
     version_id = None
     if context.store is not None:
@@ -82,7 +81,7 @@ def run(config: TrainJobConfig, context: JobContext) -> dict[str, Any]:
     with (
         only_one(out.parent / f".{out.name}.lock", str(out), patience_s=2),
         only_one(work / RUN / ".lock", str(work), patience_s=2),
-        device_lease(context.settings.home, target.device.type) as alone,
+        holding(context, target, f"training {name}") as alone,
     ):
         sweep(out.parent, f".{out.name}.*.partial")
         trained = _Training(config, context, target, answers, work)
@@ -189,17 +188,6 @@ def check_tokens(config: TrainJobConfig, answers: Sequence[Answer], target: Targ
             f"{config.answers} holds token {highest}, but {target.name} has {target.vocab_size} tokens: "
             "these are answers of another target, so distil with this one."
         )
-
-
-def _target(config: TrainJobConfig, context: JobContext) -> Target:
-    return open_target(
-        config.target,
-        context.settings,
-        context.device or config.device,
-        config.dtype,
-        config.trust_remote_code,
-        lambda fraction, sentence: context.progress(fraction, 1, "loading", sentence),
-    )
 
 
 def _features(

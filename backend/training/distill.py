@@ -7,6 +7,7 @@ it was killed; it knows no drafter and no loss.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from backend.data.prompts import Prompt
 from backend.data.templates import encode_chat
 from backend.decoding.loop import DecodeSettings, decode
 from backend.decoding.records import DecodeResult
-from backend.drafters.checkpoint import write_json_atomically
+from backend.drafters.checkpoint import flush_to_disk, write_json_atomically
 from backend.drafters.plain.drafter import PlainDrafter
 from backend.errors import HeadwayError
 from backend.targets.target import Target
@@ -84,6 +85,30 @@ def distill(
             if cancelled():
                 break
     return progress
+
+
+def in_order(out: Path, prompts: Sequence[Prompt], config: DistillConfig) -> None:
+    """Put the answers in the order of the work, turn by turn; answers to other prompts stay in front.
+
+    They end up in the file in the order in which they ended, and that depends on where earlier attempts were killed.
+    The file is replaced whole. Raises HeadwayError.
+    """
+    tasks = [task.key() for wave in _waves(prompts, config) for task in wave]
+    order = {key: place for place, key in enumerate(tasks)}
+    places = [order.get(answer.key, -1) for answer in read_answers(out).answers]
+    if places == sorted(places):
+        return
+    lines = out.read_bytes().splitlines(keepends=True)[: len(places)]
+    ordered = b"".join(line for _, line in sorted(zip(places, lines, strict=True), key=lambda pair: pair[0]))
+    partial = out.with_name(f".{out.name}.order.partial")
+    try:
+        partial.write_bytes(ordered)
+        flush_to_disk(partial)
+        os.replace(partial, out)
+        flush_to_disk(out.parent)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise HeadwayError(f"The answers in {out} could not be put in order: {error.strerror or error}.") from None
 
 
 def _check_same_job(target: Target, config: DistillConfig, out: Path) -> None:
