@@ -80,7 +80,8 @@ def check_folder(path: Path) -> None:
             probe.flush()
         # Asked, not tried: opening and closing the file would drop the locks that another connection of this process
         # holds on it (POSIX locks belong to the process), and SQLite would then lose sight of other processes' changes.
-        if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        effective = os.access in os.supports_effective_ids
+        if path.exists() and not os.access(path, os.R_OK | os.W_OK, effective_ids=effective):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         named = str(path) if path.is_file() else f"The folder {path.parent}"

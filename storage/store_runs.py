@@ -119,6 +119,13 @@ class RunStore(StoreBase):
         with self._reading() as session:
             return run_list.summaries(session, where, order, limit, offset)
 
+    def find_runs(
+        self, where: RunFilter = _ANY, *, order: RunOrder | RunSort = "newest", limit: int = 50, offset: int = 0
+    ) -> tuple[list[RunSummary], int]:
+        """One page of the table of runs, and how many runs the filter leaves: in half the time of asking twice."""
+        with self._reading() as session:
+            return run_list.page(session, where, order, limit, offset)
+
     def count_runs(self, where: RunFilter = _ANY) -> int:
         """How many runs a filter leaves."""
         with self._reading() as session:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,6 +27,8 @@ def _run(store: Store, prompt: str = "p", *, result: Any = RESULT, **more: Any) 
 def _found(store: Store, **where: Any) -> list[str]:
     found = [run.id for run in store.list_runs(RunFilter(**where), order="oldest")]
     assert store.count_runs(RunFilter(**where)) == len(found)
+    runs, total = store.find_runs(RunFilter(**where), order="oldest", limit=2, offset=1)
+    assert ([run.id for run in runs], total) == (found[1:3], len(found))
     return found
 
 
@@ -188,6 +191,20 @@ def test_groups_have_counts_and_means(store: Store) -> None:
         with pytest.raises(ValueError, match="runs are grouped by"):
             store.group_runs(by=nonsense)
     assert store.group_runs(RunFilter(search="nothing like it"), by="status") == []
+
+
+def test_groups_by_settings_of_any_kind(store: Store) -> None:
+    values: list[Any] = [1, 1.0, True, None, "1", NASTY, math.nan, [1, NASTY], {"a": 2}, 2**70, 1e300]
+    for value in values:
+        _run(store, settings={"a b": {"'": value, "text": NASTY if value is True else "", "nan": math.nan}})
+        _run(store, settings={"a b": {"'": value}})
+    _run(store, settings={"a b": [1]})
+    groups = {group.key: group.num_runs for group in store.group_runs(by="settings.a b.'")}
+    assert {key: number for key, number in groups.items() if key is not None and len(key) < 40} == {
+        "1": 4, "1.0": 2, "true": 2, "NaN": 2, '{"a": 2}': 2, str(2**70): 2, "1e+300": 2,
+    }  # fmt: skip
+    assert groups[NASTY] == 2 and groups[None] == 3 and sum(groups.values()) == 23
+    assert store.group_runs(by='settings."')[0].num_runs == 23
 
 
 def test_the_waste_basket_hides_and_gives_back(store: Store) -> None:
