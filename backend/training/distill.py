@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from backend.acceptance import Rule, SamplingSettings
 from backend.data.answers import Answer, AnswerKey, AnswerWriter, read_answers
@@ -66,7 +65,9 @@ def distill(
     stopped.
 
     Later turns of a conversation see the target's own earlier answers at the same temperature; after an empty answer a
-    conversation ends. Raises HeadwayError when there is nothing to answer or a prompt does not fit.
+    conversation ends. Where a row has tool calls, its own conversation up to each answer is given instead, since a
+    tool's output belongs to the call that asked for it. Raises HeadwayError when there is nothing to answer or a prompt
+    does not fit.
     """
     if not prompts:
         raise HeadwayError("There are no prompts to answer; choose a file with at least one.")
@@ -137,7 +138,7 @@ def num_answers(prompts: Sequence[Prompt], config: DistillConfig) -> int:
 
 
 def _turns(prompt: Prompt, config: DistillConfig) -> int:
-    return len(prompt.turns) if config.turns is None else min(config.turns, len(prompt.turns))
+    return prompt.num_questions if config.turns is None else min(config.turns, prompt.num_questions)
 
 
 def _waves(prompts: Sequence[Prompt], config: DistillConfig) -> Iterator[list[_Task]]:
@@ -163,9 +164,9 @@ def _answer(
     """Decode tasks of one turn and temperature together."""
     encoded: list[tuple[_Task, list[int]]] = []
     for task in tasks:
-        messages = _conversation(target, task, config, known)
-        if messages is not None:
-            encoded.append((task, encode_chat(target.tokenizer, messages)))
+        ids = _encoded(target, task, config, known)
+        if ids is not None:
+            encoded.append((task, ids))
     # Rows decoded together all read as much cache as the longest of them, so neighbours should be of like length.
     encoded.sort(key=lambda pair: len(pair[1]))
     by_number = {task.number: (task, ids) for task, ids in encoded}
@@ -192,19 +193,18 @@ def _answer(
             )
 
 
-def _conversation(
-    target: Target, task: _Task, config: DistillConfig, known: Mapping[AnswerKey, Answer]
-) -> list[dict[str, Any]] | None:
-    """The messages before this answer; None when an earlier answer is missing or empty."""
-    messages: list[dict[str, Any]] = []
-    if config.system is not None:
-        messages.append({"role": "system", "content": config.system})
-    for turn in range(task.turn + 1):
-        messages.append({"role": "user", "content": task.prompt.turns[turn]})
-        if turn < task.turn:
-            earlier = known.get(task.key(turn))
-            text = target.tokenizer.decode(list(earlier.answer_ids), skip_special_tokens=True) if earlier else ""
-            if not text.strip():
-                return None
-            messages.append({"role": "assistant", "content": text})
-    return messages
+def _encoded(target: Target, task: _Task, config: DistillConfig, known: Mapping[AnswerKey, Answer]) -> list[int] | None:
+    """Everything before this answer as tokens; None when an earlier answer is missing or empty."""
+    prompt = task.prompt
+    own = [] if prompt.uses_tools else [_said(target, known.get(task.key(turn))) for turn in range(task.turn)]
+    if not all(text.strip() for text in own):
+        return None
+    try:
+        messages = prompt.question(task.turn, own, config.system)
+        return encode_chat(target.tokenizer, messages, tools=prompt.tools, special_tokens=prompt.special_tokens)
+    except HeadwayError as error:
+        raise HeadwayError(f"Prompt {prompt.question_id} cannot be answered: {error}") from None
+
+
+def _said(target: Target, answer: Answer | None) -> str:
+    return str(target.tokenizer.decode(list(answer.answer_ids), skip_special_tokens=True)) if answer else ""
