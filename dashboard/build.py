@@ -16,6 +16,7 @@ from dashboard.pages.frame import page_header
 from dashboard.pages.home import home_page
 from dashboard.pages.live import live_page
 from dashboard.pages.runs import runs_page
+from dashboard.pages.train import train_page
 from dashboard.routes import OldLinks, headway_routes
 from dashboard.runs import Runs
 from dashboard.services import Services
@@ -31,6 +32,7 @@ def pages(runs: Runs) -> list[tuple[str, str, Page]]:
     return [
         ("Home", "/", home_page),
         ("Live", "/live", lambda services, jobs: live_page(services, runs)),
+        ("Train", "/train", train_page),
         ("Runs", "/runs", runs_page),
     ]
 
