@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from backend.errors import HeadwayError
+from backend.jobs.kinds import JOB_KINDS
 from backend.jobs.locks import end_process
 from backend.jobs.worker import LOG, NO_STORE, NOTHING_TO_DO, STALE
 from backend.settings import Settings
@@ -48,7 +49,7 @@ Launch = Callable[[Sequence[str], Settings, str], Process]
 
 
 class _Gate(Protocol):
-    def lend(self, holder: Callable[[], str]) -> AbstractContextManager[None]: ...
+    def lend(self, holder: Callable[[], str], job: str | None = None) -> AbstractContextManager[None]: ...
 
 
 def popen_worker(arguments: Sequence[str], settings: Settings, job_id: str) -> Process:
@@ -112,17 +113,17 @@ class Attendant:
 
     def holder(self) -> str:
         """Who has the device, in a few words: what it does and how long it will take yet."""
+        kind = JOB_KINDS.get(self._job.kind)
+        who = f"{kind.doing} {self._job.name.removeprefix(f'{kind.title} ')}" if kind is not None else self._job.name
         left = (self._job.progress or {}).get("left_s")
-        if not left:
-            return self._job.name
-        return f"{self._job.name}, {f'{left / 60:.0f} min' if left >= 90 else f'{left:.0f} s'} left"
+        return f"{who}, {f'{left / 60:.0f} min' if left >= 90 else f'{left:.0f} s'} left" if left else who
 
     # -- the thread
     # -------------------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
         try:
-            with self._gate.lend(self.holder):
+            with self._gate.lend(self.holder, self.job_id):
                 if self._adopted:
                     self._watch_adopted()
                 elif self._still_queued():

@@ -27,7 +27,7 @@ class Gate:
         self.open = 0
 
     @contextmanager
-    def lend(self, holder: Callable[[], str]) -> Iterator[None]:
+    def lend(self, holder: Callable[[], str], job: str | None = None) -> Iterator[None]:
         self.open += 1
         assert self.open == 1, "two jobs have the device"
         yield
