@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from dashboard.access import AccessGuard
 from dashboard.components.assets import assets, base_path
 from dashboard.jobs import Jobs
+from dashboard.pages.data import data_page
 from dashboard.pages.frame import page_header
 from dashboard.pages.home import home_page
 from dashboard.pages.live import live_page
@@ -32,6 +33,7 @@ def pages(runs: Runs) -> list[tuple[str, str, Page]]:
     return [
         ("Home", "/", home_page),
         ("Live", "/live", lambda services, jobs: live_page(services, runs)),
+        ("Data", "/data", data_page),
         ("Train", "/train", train_page),
         ("Runs", "/runs", runs_page),
     ]

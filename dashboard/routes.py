@@ -16,6 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dashboard.answers import answer
 from dashboard.components.assets import assets, base_path
 from dashboard.components.plotly_js import plotly_route
+from dashboard.data_routes import data_routes
+from dashboard.datasets import Datasets
 from dashboard.feed import page_events
 from dashboard.home import home
 from dashboard.job_routes import job_routes
@@ -26,6 +28,7 @@ from dashboard.run_table_routes import run_table_routes
 from dashboard.runs import Runs
 from dashboard.services import Services
 from dashboard.streams import run_events
+from dashboard.tasks import Tasks
 
 MEDIA_TYPES = {"js": "text/javascript", "css": "text/css"}
 
@@ -60,6 +63,7 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         *job_routes(jobs, heartbeat_s),
         plotly_route(),
         *run_table_routes(RunTable(services)),
+        *data_routes(Datasets(services, jobs), Tasks()),
         Route(base_path() + "/{name:path}", static),
     ]
 

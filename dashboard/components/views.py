@@ -42,6 +42,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "train_start": ("begin",),  # value {sentence, button, note}
     "train_text": (),  # value {text}
     "jobs": (),  # value {title, kinds: [kind] or null, empty: sentence}
+    "data": (),
 }
 
 
