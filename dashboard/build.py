@@ -13,6 +13,7 @@ from dashboard.access import AccessGuard
 from dashboard.components.assets import assets, base_path
 from dashboard.jobs import Jobs
 from dashboard.pages.data import data_page
+from dashboard.pages.evaluate import evaluate_page
 from dashboard.pages.frame import page_header
 from dashboard.pages.home import home_page
 from dashboard.pages.live import live_page
@@ -29,12 +30,13 @@ Page = Callable[[Services, Jobs], None]
 
 
 def pages(runs: Runs) -> list[tuple[str, str, Page]]:
-    """(name, path, function that builds it) in the order of the navigation; the first one is the front page."""
+    """(name, path, function that builds it) in the order of the navigation: Home, Live, Data, Train, Evaluate, Runs."""
     return [
         ("Home", "/", home_page),
         ("Live", "/live", lambda services, jobs: live_page(services, runs)),
         ("Data", "/data", data_page),
         ("Train", "/train", train_page),
+        ("Evaluate", "/evaluate", evaluate_page),
         ("Runs", "/runs", runs_page),
     ]
 

@@ -22,6 +22,7 @@ from dashboard.feed import page_events
 from dashboard.home import home
 from dashboard.job_routes import job_routes
 from dashboard.jobs import Jobs
+from dashboard.pages.evaluate_tables import Tables, evaluation_routes
 from dashboard.pulse import Pulse
 from dashboard.run_table import RunTable
 from dashboard.run_table_routes import run_table_routes
@@ -60,10 +61,11 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         Route("/headway/runs", recent),
         Route("/headway/runs/{run_id}/events", run_events(services.engine, heartbeat_s)),
         Route("/headway/runs/{run_id}/cancel", cancel, methods=["POST"]),
+        *evaluation_routes(Tables(jobs)),
         *job_routes(jobs, heartbeat_s),
+        *data_routes(Datasets(services, jobs), Tasks()),
         plotly_route(),
         *run_table_routes(RunTable(services)),
-        *data_routes(Datasets(services, jobs), Tasks()),
         Route(base_path() + "/{name:path}", static),
     ]
 

@@ -41,8 +41,11 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "train_plan": ("measure", "measured"),  # measure {typed}, measured {job, typed}
     "train_start": ("begin",),  # value {sentence, button, note}
     "train_text": (),  # value {text}
-    "jobs": (),  # value {title, kinds: [kind] or null, empty: sentence}
     "data": (),
+    "evaluate": ("quick",),  # value {job, error, at}
+    "evaluate_note": (),  # value {text, problem}
+    "evaluate_text": (),  # value {text}
+    "jobs": (),  # value {title, kinds: [kind] or null, empty: sentence}
 }
 
 
