@@ -19,7 +19,8 @@ export class RunState {
     this.warnings = [];
     this.error = null;
     this.sums = { drafted: 0, accepted: 0, tokens: 0, draft: 0, verify: 0, commit: 0, whole: 0 };
-    this.maxDepth = 1;
+    this.maxDepth = 1; // deepest that was tried, for the scale
+    this.highest = 0; // most that was accepted in a step
   }
 
   get over() {
@@ -72,6 +73,7 @@ export class RunState {
     sums.verify += step.verify_ms;
     sums.commit += step.commit_ms;
     sums.whole += step.step_ms;
+    this.highest = Math.max(this.highest, step.num_accepted);
     this.maxDepth = Math.max(this.maxDepth, step.num_accepted, step.num_tried);
   }
 
