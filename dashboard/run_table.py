@@ -88,22 +88,28 @@ class RunTable:
     def page(self, wanted: Wanted) -> dict[str, Any]:
         """{rows, total, page, pages, groups or None}."""
         where = wanted.where()
-        total = self._store.count_runs(where)
+        if wanted.group:
+            groups, total = self._groups(wanted, where), self._store.count_runs(where)
+            return {"rows": [], "groups": groups, "total": total, "page": 0, "pages": 1, "names": self._names(wanted)}
+        page = wanted.page
+        found, total = self._find(wanted, where, page)
         pages = max(1, -(-total // PAGE))
-        page = min(wanted.page, pages - 1)
-        rows: list[dict[str, Any]] = []
-        if not wanted.group:
-            sort = RunSort(by=SORTS[wanted.sort], descending=wanted.descending)
-            found = self._store.list_runs(where, order=sort, limit=PAGE, offset=page * PAGE)
-            rows = [table_row(run) for run in found]
+        if page >= pages:  # the address is older than what was thrown away since
+            page = pages - 1
+            found, total = self._find(wanted, where, page)
+        rows = [table_row(run) for run in found]
         return {
             "rows": rows,
-            "groups": self._groups(wanted, where) if wanted.group else None,
+            "groups": None,
             "total": total,
             "page": page,
             "pages": pages,
             "names": self._names(wanted),
         }
+
+    def _find(self, wanted: Wanted, where: RunFilter, page: int) -> tuple[Sequence[Any], int]:
+        sort = RunSort(by=SORTS[wanted.sort], descending=wanted.descending)
+        return self._store.find_runs(where, order=sort, limit=PAGE, offset=page * PAGE)
 
     def _groups(self, wanted: Wanted, where: RunFilter) -> list[dict[str, Any]]:
         labels = {version.id: version.label for version in self._store.list_versions()}
