@@ -20,6 +20,7 @@ from typing import Protocol
 from backend.errors import HeadwayError
 from backend.jobs.kinds import JOB_KINDS
 from backend.jobs.locks import end_process
+from backend.jobs.store_context import BEAT_S
 from backend.jobs.worker import LOG, NO_STORE, NOTHING_TO_DO, STALE
 from backend.settings import Settings
 from storage import JobRecord, Store, StoreError, owner_is_alive
@@ -190,7 +191,17 @@ class Attendant:
         return True
 
     def _is_hung(self) -> bool:
-        return self._job.status == "running" and self._seen is not None and self._clock() - self._seen[2] > self._hung_s
+        """No beat for too long, although the database takes writes: another one's long write also keeps beats away."""
+        if self._job.status != "running" or self._seen is None or self._clock() - self._seen[2] <= self._hung_s:
+            return False
+        before = self._seen[:2]
+        try:
+            self._store.annotate_job(self.job_id)  # changes nothing, but waits for its turn to write
+        except StoreError:
+            self._seen = None
+            return False
+        time.sleep(2 * BEAT_S)
+        return self._look() and self._seen is not None and self._seen[:2] == before
 
     def _after(self, code: int) -> None:
         """The worker has ended: make the store say something true about its job."""
