@@ -57,7 +57,7 @@ class RemoteEngine:
         return dict(self._call("machine"))
 
     def poke(self) -> None:
-        self._call("poke")
+        self._call("poke", wait_s=0.0)  # an engine that is just starting looks at its queue anyway
 
     def status(self) -> EngineStatus:
         """Never waits long: a process that is not there is a status too."""

@@ -92,10 +92,9 @@ class Turns:
 
     def busy(self) -> Busy | None:
         """Who else has the device now. Asks the lender for its sentence, so it is called without the lock."""
-        lender = self._lender
+        lender, foreign = self._lender, self._foreign()
         if lender is not None:
-            return Busy(_sentence(lender[0]), lender[1], wants_all=True)
-        foreign = self._foreign()
+            return Busy(_sentence(lender[0]), lender[1] or (foreign.job if foreign else None), wants_all=True)
         if foreign is not None:
             return Busy(foreign.who, foreign.job, foreign.kind != "engine")
         return Busy(SOMEBODY, None, False) if time.monotonic() < self._refused_until else None
