@@ -24,10 +24,12 @@ APPROXIMATE = (
 def evaluation_view(setup: Mapping[str, Any] | None, rows: Sequence[Row]) -> dict[str, Any]:
     """{groups, conditions, notes, rule}: everything but the job itself. `setup` is None until the target is loaded."""
     described = dict(setup or {})
+    groups = _groups(described, rows)
+    shared = _taken_out([line for group in groups for line in group["rows"]])
     return {
-        "groups": _groups(described, rows),
+        "groups": groups,
         "conditions": _conditions(described),
-        "notes": _notes(described),
+        "notes": [*_notes(described), *shared],
         "rule": list(APPROXIMATE if _typical(described) else EXACT) if described else None,
     }
 
@@ -58,6 +60,16 @@ def _lines(setup: Mapping[str, Any], rows: Sequence[Row]) -> list[dict[str, Any]
         }
         for row in whole
     ]
+
+
+def _taken_out(lines: Sequence[dict[str, Any]]) -> list[str]:
+    """A doubt that every row has is said once above them all instead of on each."""
+    common = set.intersection(*({mark["kind"] for mark in one["marks"]} for one in lines)) if lines else set()
+    everywhere = common & ALL_OVER.keys()
+    for one in lines:
+        one["marks"] = [mark for mark in one["marks"] if mark["kind"] not in everywhere]
+    busiest = max((one["others_busy"] or 0 for one in lines), default=0)
+    return [ALL_OVER[kind].format(busy=100 * busiest, few=FEW) for kind in sorted(everywhere)]
 
 
 def line(setup: Mapping[str, Any], row: Row) -> dict[str, Any]:
@@ -140,6 +152,13 @@ def _many(count: int, what: str) -> str:
 def _typical(setup: Mapping[str, Any]) -> bool:
     return bool(setup) and setup["config"]["rule"] == "typical"
 
+
+#: kind of mark -> how it is said of a whole evaluation
+ALL_OVER = {
+    "busy": "Other programs used up to {busy:.0f} % of the processors meanwhile: repeat this on an idle machine.",
+    "contended": "Measured while another program had the device: these times feed no recommendation.",
+    "few": "With fewer than {few} prompts there is no interval and nothing is called best.",
+}
 
 COLUMNS = (
     "contender", "set", "category", "temperature", "batch", "num_prompts", "num_paired", "num_tokens", "num_steps",

@@ -98,6 +98,17 @@ def test_every_doubt_is_marked(conditions: dict[str, Any], row: Row, expected: l
     assert kinds(found) == expected and all(mark["why"].endswith(".") for mark in found)
 
 
+def test_a_doubt_that_all_rows_share_is_said_once() -> None:
+    rows = [replace(row, others_busy=0.4) for row in table(measured()) if row.temperature == 1]
+    shown = evaluation_view(setup(), rows)
+    assert shown["notes"] == [
+        "Other programs used up to 40 % of the processors meanwhile: repeat this on an idle machine."
+    ]
+    assert all("busy" not in kinds(row["marks"]) for row in shown["groups"][0]["rows"])
+    shown = evaluation_view(setup(), [*rows[1:], replace(rows[0], others_busy=0.0)])
+    assert shown["notes"] == [] and "busy" in kinds(shown["groups"][0]["rows"][-1]["marks"])
+
+
 def test_drafters_of_the_same_name_are_told_apart() -> None:
     alike = setup(good={"name": "heads"}, idle={"name": "heads", "tree": "chain-2"})
     assert contender_name(alike, "good") == "heads (good)"

@@ -176,7 +176,7 @@ class Page {
       if (!this.open.delete(key)) this.open.add(key);
       this._drawTables();
     };
-    const tables = shown.map((group) => h("section", {}, shown.length > 1 ? h("h4", {}, group.label) : null,
+    const tables = shown.map((group) => h("section", {}, h("h4", {}, group.label),
       h("div", { class: "hw-table-scroll" }, evaluationTable(group, { open: this.open, toggle, sizes }))));
     const waiting = ["queued", "running"].includes(job.status) ? "The table fills as soon as the first prompts are answered." : "Nothing was measured.";
     this.tables.replaceChildren(...(tables.length ? tables : [h("p", { class: "hw-nothing" }, waiting)]));
