@@ -9,7 +9,7 @@ import { trainer } from "../train.js";
 const DRAW_MS = 250; // at most four redraws a second
 const CHARTS = [
   { name: "loss", title: "Loss", note: "a head's own; dashed: held-out", log: true },
-  { name: "accuracy", title: "Held-out accuracy", note: "how often the token is among a head's best", percent: true },
+  { name: "accuracy", title: "Held-out accuracy", note: "the right token is among a head's best", percent: true },
   { name: "acceptance", title: "Decode acceptance", note: "real decoding of held-out prompts" },
   { name: "rate", title: "Learning rate", note: "", format: ".3~e" },
   { name: "more", title: "More", note: "", format: ".4~g" },
