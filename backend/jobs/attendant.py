@@ -210,8 +210,8 @@ class Attendant:
         job = self._patient_job()
         if job.status == "running" and job.owner is not None and not owner_is_alive(job.owner):
             self._interrupt(_why(code))
-        elif job.status == "queued" and not self._closing.is_set():
-            self._never_taken(code)
+        elif job.status == "queued" and code != 0 and not self._closing.is_set():
+            self._never_taken(code)  # with 0 it did its part, and the job was resumed before the process was gone
         if self._closing.is_set() and self._patient_job().status == "interrupted":
             self._store.resume_job(self.job_id, front=True)
 

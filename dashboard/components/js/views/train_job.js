@@ -1,5 +1,5 @@
 // The job that is shown: how far it is, what can be done with it, its log, and what came out of it.
-// value: null. Triggers fork {job}, text {job, form: command or yaml}, close {}.
+// value: null. Triggers fork {job}, text {job, form: command or yaml}.
 
 import { h, setText } from "../dom.js";
 import { jobCard } from "../job_card.js";
@@ -16,10 +16,7 @@ export function mount(element, feed, { trigger }) {
     act("Copy as command", "The command line that does the same", () => trigger("text", { job: train.id, form: "command" })),
     act("As YAML", "The file that --config takes", () => trigger("text", { job: train.id, form: "yaml" })),
     h("span", { class: "hw-grow" }),
-    act("New training", "Back to the form", () => {
-      train.show(null);
-      trigger("close", {});
-    }));
+    act("New training", "Back to the form", () => train.show(null)));
   const problem = h("p", { class: "hw-problem", role: "alert", hidden: true });
   const result = h("div", { class: "hw-result", hidden: true });
   const box = h("section", { class: "hw-card hw-train-job", hidden: true, "aria-label": "This training" }, list, problem, result, tools);
