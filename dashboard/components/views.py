@@ -36,7 +36,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "run_table": (),
     "charts": (),  # value {plotly: address}
     "schema_form": ("edit", "act"),  # see its file; edit {typed, field}, act {action, typed}
-    "train_job": ("fork", "text", "close"),  # fork {job}, text {job, form}
+    "train_job": ("fork", "text"),  # fork {job}, text {job, form}
     "train_link": (),  # value {job, at}
     "train_plan": ("measure", "measured"),  # measure {typed}, measured {job, typed}
     "train_start": ("begin",),  # value {sentence, button, note}
