@@ -97,7 +97,7 @@ def summarise(rows: Sequence[Row], generate: Mapping[str, float]) -> list[dict[s
     """One entry a set and tree, then the means over sets."""
     whole = [row for row in rows if row.category is None]
     plain = {row.set: row.tokens_per_s for row in whole if row.contender == PLAIN}
-    entries = []
+    entries: list[dict[str, Any]] = []
     for row in whole:
         if row.contender == PLAIN:
             continue
