@@ -53,6 +53,13 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
 
         return await answer(act)
 
+    async def share(request: Request) -> Response:
+        def act() -> dict[str, Any]:
+            runs.share(request.path_params["run_id"])
+            return {}
+
+        return await answer(act)
+
     heartbeat_s = services.settings.heartbeat_s
     return [
         Route("/headway/status", status),
@@ -61,6 +68,7 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         Route("/headway/runs", recent),
         Route("/headway/runs/{run_id}/events", run_events(services.engine, heartbeat_s)),
         Route("/headway/runs/{run_id}/cancel", cancel, methods=["POST"]),
+        Route("/headway/runs/{run_id}/share", share, methods=["POST"]),
         *evaluation_routes(Tables(jobs)),
         *job_routes(jobs, heartbeat_s),
         *data_routes(Datasets(services, jobs), Tasks()),

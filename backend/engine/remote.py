@@ -50,6 +50,9 @@ class RemoteEngine:
     def cancel(self, run_id: str) -> None:
         self._call("cancel", run_id=run_id)
 
+    def share(self, run_id: str) -> None:
+        self._call("share", run_id=run_id)
+
     def drafters(self, target: str) -> list[dict[str, Any]]:
         return list(self._call("drafters", target=target))
 

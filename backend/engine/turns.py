@@ -82,6 +82,15 @@ class Turns:
             self._announce(busy)
             return found
 
+    def share(self, run_id: str) -> None:
+        """A waiting run no longer waits for whoever has the device."""
+        busy = self.busy()
+        with self._changed:
+            if run_id in self._waiting:
+                self._waiting[run_id] = True
+                self._announce(busy)
+                self._changed.notify_all()
+
     @property
     def running(self) -> str | None:
         return self._running

@@ -14,6 +14,7 @@ export class RunState {
     this.plainTokensPerS = null;
     this.status = "connecting"; // queued, loading, running, finished, failed, cancelled
     this.position = 0;
+    this.holder = null; // who else has the device while this run waits for it
     this.loading = null;
     this.conditions = null;
     this.warnings = [];
@@ -42,6 +43,7 @@ export class RunState {
   _queued(data) {
     this.status = "queued";
     this.position = data.position;
+    this.holder = data.holder || null;
     if (data.request && !this.request) this.request = data.request;
   }
 
