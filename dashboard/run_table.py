@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from backend.errors import HeadwayError
+from backend.retention import Retention, read_retention, write_retention
 from dashboard.presenters.run_table import GROUPS, OWN_TREE, SORTS, comparison, group_row, table_row
 from dashboard.services import Services
 from storage import Store
@@ -166,13 +167,15 @@ class RunTable:
         return {"moved": self._store.restore_runs(list(run_ids))}
 
     def usage(self) -> dict[str, Any]:
-        """What runs take on disk."""
-        return vars(self._store.usage())
+        """What runs take on disk, and the bounds that were chosen."""
+        places = self._services.places
+        chosen = read_retention(places.home) if places else Retention()
+        return {**vars(self._store.usage()), "retention": chosen.model_dump()}
 
     def prune(self, keep_runs: int | None, max_bytes: int | None) -> dict[str, Any]:
-        """Drops recorded steps of the oldest runs; the runs and their numbers stay."""
-        if keep_runs is None and max_bytes is None:
-            raise HeadwayError("Say how many runs keep their steps, or how many bytes of steps are kept.")
+        """Drops recorded steps of the oldest runs; the runs and their numbers stay. The bounds hold at each start."""
+        if self._services.places:
+            write_retention(self._services.places.home, Retention(keep_runs=keep_runs, max_bytes=max_bytes))
         return {"pruned": len(self._store.prune_traces(keep_runs=keep_runs, max_bytes=max_bytes))}
 
     def purge(self) -> dict[str, Any]:

@@ -162,7 +162,7 @@ def test_pruning_says_what_it_did(url: str, store: Store, runs: list[str], brows
     page = opened(browser_page, url)
     page.locator(".hw-disk summary").click()
     page.get_by_label("Runs that keep their steps").fill("5")
-    page.get_by_role("button", name="Drop the oldest steps now").click()
+    page.get_by_role("button", name="Keep these bounds, drop the rest now").click()
     page.locator(".hw-disk", has_text=f"Dropped the steps of {NUM_RUNS - 5} runs.").wait_for()
     assert store.usage().num_traced_runs == 5 and store.count_runs() == NUM_RUNS
     page.locator("tr[data-run] .hw-run-tag.note", has_text="no steps").first.wait_for()
