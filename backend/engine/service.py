@@ -30,7 +30,6 @@ from backend.engine.turns import Turn, Turns
 from backend.engine.workbench import Workbench, give_back_memory, lease_place, offered_drafters
 from backend.errors import HeadwayError
 from backend.retention import read_retention
-from backend.retention import read_retention
 from backend.settings import Settings
 from backend.targets.target import Target
 from storage import NotFoundError, Store, StoreError
