@@ -62,7 +62,8 @@ class Datasets:
                 )
         except (HeadwayError, OSError) as error:
             rows["trouble"] = str(error) if isinstance(error, HeadwayError) else f"{path} cannot be read."
-        return dataset_details(row, record, rows)
+        answered_by = [one.source for one in self._store.list_versions() if one.id == record.version_id]
+        return dataset_details(row, record, rows) | {"target": answered_by[0] if answered_by else None}
 
     def mask(self, dataset_id: str, target: str, number: int) -> dict[str, Any]:
         """One row token by token under a target's template."""

@@ -191,7 +191,7 @@ def test_the_distillation_form_starts_a_job_with_the_sets_own_file(
     path = write(tmp_path / "a.jsonl", ROWS)
     made = bring(client, path)["id"]
     form = client.get("/headway/data/distill").json()
-    prompts = next(field for field in form["fields"] if field["path"] == "prompts")
+    prompts = next(field for field in form["fields"] if field["field"] == "prompts")
     assert prompts["choices"] == [["a (40)", made]] and all(field["help"] for field in form["fields"])
     typed = {"target": "tiny-llama", "prompts": made, "temperatures": "0, 0.7", "max_new_tokens": "16", "turns": ""}
     ask = {"action": "start", "typed": typed}

@@ -47,23 +47,26 @@ export function distillCard(page) {
     trigger: (event, data) => act(event === "edit" ? "check" : data.action, data.typed),
   });
 
-  const load = async () => {
+  // Choices follow the data sets; the chosen prompts follow the data set that is shown, and else stay as they were.
+  const load = async (follow) => {
     try {
       const { fields, target } = await page.feed.ask("/headway/data/distill");
-      const prompts = fields.find((field) => field.path === "prompts");
-      const known = prompts.choices.map(([, id]) => id);
-      const shown = page.shown && known.includes(page.shown.id) ? page.shown.id : known[0];
-      const typed = { prompts: shown ?? "" };
-      if (!fill) typed.target = target;
-      fill += 1;
-      tell({ fields, groups: GROUPS, buttons: BUTTONS, typed, problems: {}, fill });
-      page.offerTargets(fields.find((field) => field.path === "target").choices, fill === 1 ? target : null);
+      const known = fields.find((field) => field.field === "prompts").choices.map(([, id]) => id);
+      const typed = {};
+      if (follow && page.shown && known.includes(page.shown.id)) typed.prompts = page.shown.id;
+      else if (!fill) typed.prompts = known[0] ?? "";
+      if (!fill) {
+        typed.target = target;
+        page.offerTargets(fields.find((field) => field.field === "target").choices, target);
+      }
+      if (Object.keys(typed).length) fill += 1;
+      tell({ name: "distill", fields, groups: GROUPS, buttons: BUTTONS, typed, problems: {}, fill });
     } catch (error) {
       setText(said, error.message);
       said.hidden = false;
     }
   };
-  page.on((changed) => { if (page.sets && page.sets.some((one) => one.kind === "prompts") && (changed.has("sets") || changed.has("shown"))) load(); });
+  page.on((changed) => { if (page.sets && page.sets.some((one) => one.kind === "prompts")) load(changed.has("shown")); });
   return box;
 }
 

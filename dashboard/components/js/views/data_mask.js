@@ -101,6 +101,7 @@ export function maskCard(page) {
       of_set = page.shown.id;
       asked += 1; // an answer that still comes belongs to another set
       row.value = 1;
+      if (page.shown.target) target.value = page.shown.target; // who wrote these answers
       result.hidden = true;
       said.hidden = true;
       waiting.hidden = true;
