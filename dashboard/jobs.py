@@ -19,7 +19,9 @@ from dashboard.presenters.validation import first_problem
 from dashboard.services import Services
 
 if TYPE_CHECKING:
-    from storage.records import ItemRecord, JobRecord, MetricRecord
+    from backend.jobs.kinds import JobKind
+    from storage import Store
+    from storage.job_records import ItemRecord, JobOrder, JobRecord, JobStatus, MetricRecord
 
 LOG_NAME = "log.txt"
 TAIL_BYTES = 64 * 1024
@@ -110,16 +112,15 @@ class Jobs:
         self,
         *,
         kinds: Sequence[str] | None = None,
-        statuses: Sequence[str] | None = None,
-        order: str = "newest",
+        statuses: Sequence[JobStatus] | None = None,
+        order: JobOrder = "newest",
         limit: int = 100,
         offset: int = 0,
     ) -> Sequence[JobRecord]:
         """One page of the jobs, the newest first or, with order "queue", in the order of the queue."""
         if self._services.store is None:
             return ()
-        wanted = {"kinds": kinds, "statuses": statuses, "order": order, "limit": limit, "offset": offset}
-        return tuple(self._store.list_jobs(**wanted))
+        return self._store.list_jobs(kinds=kinds, statuses=statuses, order=order, limit=limit, offset=offset)
 
     def metrics(self, job_id: str, after_seq: int = 0, limit: int | None = None) -> Sequence[MetricRecord]:
         """Metric rows written after the write `after_seq`."""
@@ -180,13 +181,13 @@ class Jobs:
             self._services.engine.poke()
 
     @property
-    def _store(self) -> Any:
+    def _store(self) -> Store:
         if self._services.store is None:
             raise HeadwayError("This dashboard was started without a store, so it keeps no jobs.")
         return self._services.store
 
 
-def _kind(kind: str) -> Any:
+def _kind(kind: str) -> JobKind:
     from backend.jobs.kinds import JOB_KINDS
 
     if kind not in JOB_KINDS:
