@@ -64,9 +64,10 @@ class Jobs:
     def fork(self, job_id: str, changes: Mapping[str, Any], *, name: str = "") -> str:
         """Queues a job with the config of another one and some changes; it remembers whom it came from."""
         parent = self.get(job_id)
-        return self.start(
-            parent.kind, {**parent.config, **changes}, name=name, device=parent.device, parent_id=parent.id
-        )
+        from backend.jobs.fork import forked_config
+
+        config = forked_config(parent, changes)
+        return self.start(parent.kind, config, name=name, device=parent.device, parent_id=parent.id)
 
     def check(self, kind: str, config: Mapping[str, Any]) -> BaseModel:
         """The typed config. Raises HeadwayError with one sentence: which field, and what it has to be."""
