@@ -20,8 +20,8 @@ SHARD_POSITIONS: Final = 16384  #: positions that a capture holds in memory unti
 BATCH_TOKENS: Final = 4096  #: tokens a pass of a capture reads
 HALF: Final = 2  # bytes of a cached feature
 SMALL_FILES: Final = 20_000  # manifests, metadata, notes
-#: States of a token at the peak of a pass: keys and values of each layer (fewer heads than the queries have, as a rule),
-#: and what one layer computes with.
+#: States of a token at the peak of a pass: keys and values of each layer, which have fewer heads than the queries as a
+#: rule, and what one layer computes with.
 STATES_A_LAYER: Final = 1.3
 STATES: Final = 20
 TREES: Final = 10 * 6  # sizes of tree times rounds that are timed to choose one, each behind a text
