@@ -49,9 +49,9 @@ def open_target(
     refuse_alibi(loaded.model)
     report(0.85, "Reading the identity of the weights.")
     identity = version_identity(loaded, settings.cache)  # before packing, which frees the weights it hashes
-    report(0.95, "Comparing a draft tree with plain text.")
     report(0.9, "Choosing kernels for this machine.")
     target = Target(loaded.model, loaded.tokenizer, identity, source, packed_from=_kernels(loaded.model, settings))
+    report(0.95, "Comparing a draft tree with plain text.")
     examine(target)
     report(0.98, "Measuring the narrowest pass.")
     target.min_width = fastest_width(target)

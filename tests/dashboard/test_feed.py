@@ -66,7 +66,7 @@ def test_runs_jobs_and_the_whole_share_one_stream_and_resume(services: Services)
     assert store is not None
     pulse = Pulse(services, Runs(services), jobs)
     run_id = engine.submit(DecodeRequest(raw_prompt="x"))
-    job_id = jobs.start("distill", {"prompts": ["p"], "out": "/tmp/o"}, name="one")
+    job_id = jobs.start("distill", {"prompts": ["p"], "out": "o.jsonl"}, name="one")
     leased = store.lease_job("host:1:x", job_id=job_id)
     assert leased is not None
     store.add_metrics(job_id, leased.attempt, [(step, {"loss": 1.0}) for step in range(10)])
@@ -110,7 +110,7 @@ def test_a_stream_whose_run_is_over_goes_on_with_the_rest(services: Services) ->
             nonlocal seen
             if of(found, f"run:{run_id}", "end") and not seen:
                 seen = 1
-                Jobs(services).start("distill", {"prompts": ["p"], "out": "/tmp/o"})
+                Jobs(services).start("distill", {"prompts": ["p"], "out": "o.jsonl"})
             return any(of(found, "now", "jobs")[-1:][0] if of(found, "now", "jobs") else [])
 
         return await read(feed_text([now_topic(pulse), RunTopic(services.engine, run_id, "")], {}, 0.2), later)

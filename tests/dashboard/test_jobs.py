@@ -24,7 +24,8 @@ from storage.errors import StoreError, UnavailableError
 from storage.job_records import OPEN_JOB_STATUSES
 from tests.ui.replay_engine import ReplayEngine
 
-CONFIG = {"prompts": ["p.jsonl"], "out": "/tmp/answers.jsonl"}
+CONFIG = {"prompts": ["p.jsonl"], "out": "answers.jsonl"}
+OTHER = str(Path("other.jsonl").absolute())
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def jobs(services: Services) -> Jobs:
 
 def started(jobs: Jobs, store: Store, name: str = "answers") -> tuple[str, int]:
     """A job that somebody works on: its id and attempt."""
-    job_id = jobs.start("distill", {**CONFIG, "out": f"/tmp/{name}.jsonl"}, name=name)
+    job_id = jobs.start("distill", {**CONFIG, "out": f"{name}.jsonl"}, name=name)
     leased = store.lease_job("host:1:x", job_id=job_id)
     assert leased is not None
     return job_id, leased.attempt
@@ -87,9 +88,9 @@ def test_two_people_who_start_the_same_get_one_job(jobs: Jobs, store: Store) -> 
 
 def test_a_fork_remembers_its_parent_and_changes_only_what_was_said(jobs: Jobs, store: Store) -> None:
     parent = jobs.start("distill", CONFIG)
-    child = store.get_job(jobs.fork(parent, {"out": "/tmp/other.jsonl", "limit": 3}))
+    child = store.get_job(jobs.fork(parent, {"out": OTHER, "limit": 3}))
     before = store.get_job(parent).config
-    assert child.parent_id == parent and child.config == {**before, "out": "/tmp/other.jsonl", "limit": 3}
+    assert child.parent_id == parent and child.config == {**before, "out": OTHER, "limit": 3}
 
 
 def test_every_status_has_its_actions_and_a_row_tells_what_is_needed(jobs: Jobs, store: Store) -> None:
@@ -182,7 +183,7 @@ def test_routes_list_act_and_download(
     app = dashboard(AccessPolicy.for_bind(), store=store, places=services.places)
     client = TestClient(app, base_url="http://127.0.0.1:7860")
     job_id, attempt = started(jobs, store)
-    waiting = [jobs.start("distill", {**CONFIG, "out": f"/tmp/{n}"}, name=str(n)) for n in range(2)]
+    waiting = [jobs.start("distill", {**CONFIG, "out": f"{n}.jsonl"}, name=str(n)) for n in range(2)]
     assert {row["id"] for row in client.get("/headway/jobs?status=queued").json()} == set(waiting)
     answer = client.post(f"/headway/jobs/{waiting[1]}/move", json={"before": waiting[0]})
     assert answer.status_code == 200, answer.text
