@@ -19,6 +19,7 @@ from typing import Any
 from backend.errors import HeadwayError
 from backend.jobs.console import say
 from backend.settings import Settings
+from backend.words import bytes_in_words
 from storage import (
     OPEN_JOB_STATUSES,
     Orphan,
@@ -81,7 +82,7 @@ def _check(args: argparse.Namespace) -> None:
 def _backup(database: str | Path, copy: Path) -> tuple[dict[str, Any], list[str]]:
     backup_database(database, copy)
     size = copy.stat().st_size
-    return {"copy": str(copy), "num_bytes": size}, [f"Copied to {copy} ({_size(size)}), checked and complete."]
+    return {"copy": str(copy), "num_bytes": size}, [f"Copied to {copy} ({bytes_in_words(size)}), checked and complete."]
 
 
 def _upgrade(database: str | Path) -> tuple[dict[str, Any], list[str]]:
@@ -151,8 +152,8 @@ def _delete(orphans: Sequence[Orphan]) -> list[Orphan]:
 
 
 def _told(doomed: list[Orphan], kept: list[Orphan], deleted: list[Orphan], delete: bool) -> list[str]:
-    lines = [f"{_size(one.num_bytes):>9}  {one.path}" for one in (deleted if delete else doomed)]
-    total = _size(sum(one.num_bytes for one in (deleted if delete else doomed)))
+    lines = [f"{bytes_in_words(one.num_bytes):>9}  {one.path}" for one in (deleted if delete else doomed)]
+    total = bytes_in_words(sum(one.num_bytes for one in (deleted if delete else doomed)))
     if delete:
         lines.append(f"Deleted {len(deleted)} of {len(doomed)} orphans, {total}.")
     elif doomed:
@@ -161,7 +162,7 @@ def _told(doomed: list[Orphan], kept: list[Orphan], deleted: list[Orphan], delet
         lines.append("Nothing to delete.")
     if kept:
         lines += ["Kept, because they may be wanted (--outputs deletes them too):"]
-        lines += [f"{_size(one.num_bytes):>9}  {one.path}" for one in kept]
+        lines += [f"{bytes_in_words(one.num_bytes):>9}  {one.path}" for one in kept]
     return lines
 
 
@@ -171,9 +172,9 @@ def _usage(store: Store, settings: Settings) -> tuple[dict[str, Any], list[str]]
     lines = [
         f"runs {usage.num_runs}, of them {usage.num_trashed_runs} in the waste basket",
         f"jobs {usage.num_jobs} with {usage.num_metrics} steps of metrics; datasets {usage.num_datasets}",
-        *(f"{_size(size):>9}  {name}" for name, size in _parts(usage.trace_bytes, usage.file_bytes).items()),
-        *(f"{_size(size):>9}  {_homes(settings)[name]}" for name, size in usage.folder_bytes.items()),
-        f"{_size(disk.free):>9}  free on the disk",
+        *(f"{bytes_in_words(size):>9}  {name}" for name, size in _parts(usage.trace_bytes, usage.file_bytes).items()),
+        *(f"{bytes_in_words(size):>9}  {_homes(settings)[name]}" for name, size in usage.folder_bytes.items()),
+        f"{bytes_in_words(disk.free):>9}  free on the disk",
     ]
     return asdict(usage) | {"free_bytes": disk.free}, lines
 
@@ -195,11 +196,3 @@ def _homes(settings: Settings) -> dict[str, Path]:
 
 def _as_json(orphan: Orphan, deleted: bool) -> dict[str, Any]:
     return {"home": orphan.home, "path": str(orphan.path), "num_bytes": orphan.num_bytes, "deleted": deleted}
-
-
-def _size(num_bytes: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if num_bytes < 1000:
-            return f"{num_bytes:.0f} {unit}" if unit == "B" else f"{num_bytes:.1f} {unit}"
-        num_bytes /= 1000
-    return f"{num_bytes:.1f} GB"

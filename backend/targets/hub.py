@@ -15,8 +15,8 @@ from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 
 from backend.errors import HeadwayError
-from backend.targets.memory import bytes_in_words
 from backend.targets.sources import SMOLLM2, TargetSource
+from backend.words import bytes_in_words
 
 Progress = Callable[[float, str], None]  # (fraction done 0 … 1, sentence)
 

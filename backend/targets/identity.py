@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -27,6 +25,7 @@ from backend.errors import HeadwayError, MismatchError
 from backend.targets.checkpoint import read_json, stored_tensors, weight_files
 from backend.targets.gguf import quiet_bars
 from backend.targets.loading import LoadedModel
+from backend.targets.notes import write_note
 from backend.targets.sources import SourceKind
 from backend.targets.tiny import tiny_model
 
@@ -139,7 +138,7 @@ def weights_id_of_folder(folder: Path, cache: Path) -> str:
             return known
     result = _stream(folder) if _has_own_names(folder) else weights_id_of_state(_load(folder).state_dict())
     with suppress(OSError):  # a cache that cannot be written costs time, not correctness
-        _write_note(note, {"weights_id": result, "folder": str(folder)})
+        write_note(note, {"weights_id": result, "folder": str(folder)})
     return result
 
 
@@ -274,14 +273,3 @@ def _files_key(folder: Path) -> str:
 def _hash_json(value: Any) -> str:
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _write_note(path: Path, content: Mapping[str, str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(content, file)
-        os.replace(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from backend.targets.notes import write_note
 from backend.targets.packed_linear import NEVER, RowLinear, can_pack
 
 ROWS = (1, 2, 4, 8, 16)  #: rows that are timed: what decoding has
@@ -68,11 +69,8 @@ class Kernels:
     def _write(self) -> None:
         if self._file is None:
             return
-        partial = self._file.with_name(f".{self._file.name}.{os.getpid()}.partial")
         with suppress(OSError):  # a cache that can't be written is measured again next time
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(self._known, indent=1) + "\n", encoding="utf-8")
-            os.replace(partial, self._file)
+            write_note(self._file, self._known)
 
 
 def choose(times: Times, choices: tuple[int, ...]) -> int:

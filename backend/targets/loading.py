@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from backend.errors import HeadwayError
@@ -24,6 +24,7 @@ from backend.targets.hub import download
 from backend.targets.memory import MemoryEstimate, estimate_folder, estimate_model, require_room
 from backend.targets.sources import SourceKind, TargetSource, resolve_source
 from backend.targets.tiny import tiny_model, tiny_tokenizer
+from backend.targets.tokenizer import read_tokenizer
 
 Progress = Callable[[float, str], None]  # (fraction done 0 … 1, sentence)
 
@@ -85,7 +86,7 @@ def load_model(
         what = f"its weights and a text of {context} tokens"
         require_room(found.name, memory.total_bytes(context), place, what=what)
     report(0.6, f"Loading {found.name}: {memory.sentence(context)}")
-    tokenizer = _load_tokenizer(found, folder, trust_remote_code)
+    tokenizer = read_tokenizer(found.name, folder, trust_remote_code)
     model = _load_weights(found, folder, number, trust_remote_code)
     _check_vocabulary(found, model, tokenizer)
     report(0.9, f"Moving {found.name} to {place}")
@@ -195,18 +196,6 @@ def _config_sentence(source: TargetSource, error: Exception) -> str:
     if "does not recognize this architecture" in text or "Unrecognized model" in text:
         return f"The target {source.name} has a config.json of a family that the installed transformers does not know."
     return f"The target {source.name} is damaged: its config.json cannot be read."
-
-
-def _load_tokenizer(source: TargetSource, folder: Path, trust_remote_code: bool) -> PreTrainedTokenizerBase:
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
-    except Exception as error:  # each tokenizer family fails in its own way when files are missing or damaged
-        raise HeadwayError(
-            f"The target {source.name} has no readable tokenizer: put its tokenizer.json and tokenizer_config.json "
-            "beside the weights."
-        ) from error
-    assert isinstance(tokenizer, PreTrainedTokenizerBase)
-    return tokenizer
 
 
 def _load_weights(source: TargetSource, folder: Path, dtype: torch.dtype, trust_remote_code: bool) -> PreTrainedModel:

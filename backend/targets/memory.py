@@ -15,6 +15,7 @@ import torch
 
 from backend.errors import HeadwayError
 from backend.targets.checkpoint import stored_tensors
+from backend.words import bytes_in_words, count_in_words
 
 PASS_ROWS = 512  #: rows of the widest pass: a chunk of a prompt
 LOGIT_ROWS = 64  #: rows that logits are computed for at once: a large tree
@@ -39,7 +40,7 @@ class MemoryEstimate:
         """For showing, such as "134.5 million weights, about 601 MB in all: 538 MB of weights, 18.4 MB of cache for
         200 tokens, 44.3 MB for a pass"; without a context the cache is told a token.
         """
-        weights = f"{_count(self.num_weights)} weights"
+        weights = f"{count_in_words(self.num_weights)} weights"
         if context is None:
             sizes = f"{bytes_in_words(self.weights_bytes)}, and {bytes_in_words(self.kv_bytes_per_token)}"
             return f"{weights}, {sizes} of cache a token"
@@ -126,20 +127,6 @@ def require_room(
             f"The target {name} needs {bytes_in_words(needed)} for {what}, but only {bytes_in_words(free)} are "
             f"free on {device}: choose a smaller model, bfloat16, or another device."
         )
-
-
-def bytes_in_words(count: int) -> str:
-    """Bytes in powers of 1000, three digits: "538 MB"."""
-    value = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if value < 999.5:
-            return f"{value:.3g} {unit}"
-        value /= 1000
-    return f"{value:.3g} TB"
-
-
-def _count(number: int) -> str:
-    return f"{number / 1e9:.2f} billion" if number >= 1e9 else f"{number / 1e6:.1f} million"
 
 
 def _stored_dtype(config: Any) -> torch.dtype:

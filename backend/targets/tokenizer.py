@@ -26,12 +26,16 @@ def load_tokenizer(target: str, settings: Settings, trust_remote_code: bool = Fa
     found = resolve_source(target)
     if found.kind is SourceKind.TINY:
         return tiny_tokenizer()
-    folder = _folder(found, settings)
+    return read_tokenizer(found.name, _folder(found, settings), trust_remote_code)
+
+
+def read_tokenizer(name: str, folder: Path, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
+    """The tokenizer in a folder of the target called `name`. Raises HeadwayError when it cannot be read."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
     except Exception as error:  # each tokenizer family fails in its own way when files are missing or damaged
         raise HeadwayError(
-            f"The target {found.name} has no readable tokenizer: put its tokenizer.json and tokenizer_config.json "
+            f"The target {name} has no readable tokenizer: put its tokenizer.json and tokenizer_config.json "
             "beside the weights."
         ) from error
     assert isinstance(tokenizer, PreTrainedTokenizerBase)

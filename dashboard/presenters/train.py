@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from backend.jobs.configs import TrainJobConfig
 from backend.training.planner import Plan, Probe
+from backend.words import bytes_in_words, count_in_words
 from dashboard.presenters.schema_form import FormField, form_fields, with_choices
 
 GROUPS: Final = (("data", "Data"), ("drafter", "Drafter"), ("training", "Training"), ("output", "Output"))
@@ -101,22 +102,26 @@ def plan_view(plan: Plan, free_bytes: int | None = None, memory_bytes: int | Non
     badge = "measured here" if plan.measured else "partly measured" if any(known) else "estimate"
     notes = list(plan.notes)
     if free_bytes is not None and plan.bytes_in_all > free_bytes:
-        notes.insert(0, f"Only {size(free_bytes)} of disk are free.")
+        notes.insert(0, f"Only {bytes_in_words(free_bytes)} of disk are free.")
     if memory_bytes is not None and plan.peak_memory_bytes > memory_bytes:
-        notes.insert(0, f"Only {size(memory_bytes)} of memory are free now.")
+        notes.insert(0, f"Only {bytes_in_words(memory_bytes)} of memory are free now.")
     seconds = sum(phase.seconds for phase in plan.phases)
     return {
         "badge": badge,
         "figures": [
             {"label": "Time", "value": duration(seconds), "note": f"{plan.steps:,} steps"},
-            {"label": "Memory at its peak", "value": size(plan.peak_memory_bytes), "note": "over an idle worker"},
+            {
+                "label": "Memory at its peak",
+                "value": bytes_in_words(plan.peak_memory_bytes),
+                "note": "over an idle worker",
+            },
             {
                 "label": "Disk",
-                "value": size(plan.bytes_in_all),
-                "note": f"features {size(plan.bytes_features)}, checkpoints {size(plan.bytes_checkpoints)}, "
-                f"drafter {size(plan.bytes_drafter)}",
+                "value": bytes_in_words(plan.bytes_in_all),
+                "note": f"features {bytes_in_words(plan.bytes_features)}, "
+                f"checkpoints {bytes_in_words(plan.bytes_checkpoints)}, drafter {bytes_in_words(plan.bytes_drafter)}",
             },
-            {"label": "Trained numbers", "value": count(plan.parameters), "note": ""},
+            {"label": "Trained numbers", "value": count_in_words(plan.parameters), "note": ""},
         ],
         "phases": [
             {
@@ -179,20 +184,3 @@ def duration(seconds: float) -> str:
     if minutes < 120:
         return f"{minutes} min"
     return f"{minutes // 60} h {minutes % 60} min"
-
-
-def size(number: float) -> str:
-    """Bytes in powers of 1000, three digits: "538 MB"."""
-    value = float(number)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if value < 999.5:
-            return f"{value:.3g} {unit}"
-        value /= 1000
-    return f"{value:.3g} TB"
-
-
-def count(number: int) -> str:
-    """ "19.0 million"."""
-    if number >= 1e9:
-        return f"{number / 1e9:.2f} billion"
-    return f"{number / 1e6:.1f} million" if number >= 1e6 else f"{number:,}"

@@ -26,7 +26,6 @@ from dashboard.presenters.train import (
     fork_config,
     job_name,
     plan_view,
-    size,
     train_fields,
 )
 from dashboard.services import Services
@@ -70,12 +69,6 @@ def test_a_plan_in_words() -> None:
 @pytest.mark.parametrize(("seconds", "words"), [(0.2, "1 s"), (98, "98 s"), (720, "12 min"), (12_000, "3 h 20 min")])
 def test_durations(seconds: float, words: str) -> None:
     assert duration(seconds) == words
-
-
-def test_sizes() -> None:
-    assert [size(number) for number in (12, 5_380, 538_000_000, 1_234_000_000)] == [
-        "12 bytes", "5.38 kB", "538 MB", "1.23 GB",
-    ]  # fmt: skip
 
 
 def test_the_probe_of_the_same_settings_goes_before_a_newer_one_of_the_target() -> None:

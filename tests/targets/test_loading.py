@@ -19,6 +19,7 @@ from backend.targets.checkpoint import stored_tensors
 from backend.targets.loading import choose_device, choose_dtype, estimate_memory, load_model
 from backend.targets.sources import resolve_source
 from backend.targets.tiny import tiny_checkpoint, tiny_model, tiny_tokenizer
+from backend.words import bytes_in_words
 
 CPU = torch.device("cpu")
 
@@ -46,7 +47,7 @@ def test_a_folder_loads_as_it_was_saved(folder: Path) -> None:
     assert loaded.folder == folder and loaded.tokenizer("a").input_ids == [97]
     fractions = [fraction for fraction, _ in told]
     assert fractions == sorted(fractions) and fractions[0] == 0.0 and fractions[-1] == 1.0
-    assert "0.1 million weights" in told[-1][1]
+    assert "144,320 weights" in told[-1][1]
 
 
 @pytest.mark.parametrize("kind", ["mixtral", "gpt2", "gemma3", "mamba"])
@@ -119,7 +120,7 @@ def test_memory_is_told_and_checked_in_all_for_the_context_asked_for(
 ) -> None:
     told: list[str] = []
     loaded = load_model(str(folder), "cpu", progress=lambda _, sentence: told.append(sentence), context=1000)
-    total = memory.bytes_in_words(loaded.memory.total_bytes(1000))
+    total = bytes_in_words(loaded.memory.total_bytes(1000))
     assert f"about {total} in all: 577 kB of weights" in told[-1] and "of cache for 1000 tokens" in told[-1]
     monkeypatch.setattr(memory, "available_bytes", lambda device: 600_000)
     monkeypatch.setattr(loading, "_load_weights", lambda *args: pytest.fail("weights were read"))
@@ -127,7 +128,7 @@ def test_memory_is_told_and_checked_in_all_for_the_context_asked_for(
 
 
 def test_bytes_read_well() -> None:
-    shown = [memory.bytes_in_words(count) for count in (0, 999, 999_600, 538_060_032, 14 * 10**9, 5 * 10**12)]
+    shown = [bytes_in_words(count) for count in (0, 999, 999_600, 538_060_032, 14 * 10**9, 5 * 10**12)]
     assert shown == ["0 bytes", "999 bytes", "1 MB", "538 MB", "14 GB", "5 TB"]
 
 
