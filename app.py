@@ -59,7 +59,9 @@ def _run(args: argparse.Namespace) -> int:
     from storage import StoreError
 
     try:
-        return int(importlib.import_module(COMMANDS[args.command][0]).run(args, Settings.from_environ()))
+        settings = Settings.from_environ()
+        settings.make_folders()
+        return int(importlib.import_module(COMMANDS[args.command][0]).run(args, settings))
     except (HeadwayError, StoreError) as error:
         print(error, file=sys.stderr)
     except ValidationError as error:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from backend.errors import HeadwayError
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -26,6 +28,16 @@ class Settings:
         cache = values.get("HEADWAY_CACHE") or "~/.cache/headway"
         return cls(home=Path(home).expanduser().absolute(), cache=Path(cache).expanduser().absolute())
 
+    def make_folders(self) -> None:
+        """Make both folders where they are missing; HeadwayError that names the variable when one can't be made."""
+        for name, folder in (("HEADWAY_HOME", self.home), ("HEADWAY_CACHE", self.cache)):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise HeadwayError(
+                    f"The folder {folder} can't be made ({error.strerror}); set {name} to a folder that can be written."
+                ) from error
+
     @property
     def database(self) -> Path:
         """Where runs are remembered unless a command is told otherwise."""
@@ -35,3 +47,18 @@ class Settings:
     def drafters(self) -> Path:
         """Where trained drafters are put unless a command is told otherwise."""
         return self.home / "drafters"
+
+    @property
+    def jobs(self) -> Path:
+        """One folder a job: its log, checkpoints and whatever it needs to go on."""
+        return self.home / "jobs"
+
+    @property
+    def answers(self) -> Path:
+        """Where the target's own answers are put unless a job is told otherwise."""
+        return self.home / "answers"
+
+    @property
+    def features(self) -> Path:
+        """Cached hidden states, one folder a content: jobs over the same answers share them."""
+        return self.cache / "features"

@@ -2,51 +2,84 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI
 
 from dashboard.access import AccessGuard
-from dashboard.components.assets import base_path
+from dashboard.components.assets import assets, base_path
+from dashboard.jobs import Jobs
+from dashboard.pages.frame import page_header
+from dashboard.pages.home import home_page
 from dashboard.pages.live import live_page
-from dashboard.routes import headway_routes
+from dashboard.pages.runs import runs_page
+from dashboard.routes import OldLinks, headway_routes
 from dashboard.runs import Runs
 from dashboard.services import Services
 from dashboard.theme import headway_theme
 
 NO_DOCUMENTS: dict[str, Any] = {"docs_url": None, "redoc_url": None, "openapi_url": None}
+UPLOAD_LIMIT = "512mb"
+Page = Callable[[Services, Jobs], None]
+
+
+def pages(runs: Runs) -> list[tuple[str, str, Page]]:
+    """(name, path, function that builds it) in the order of the navigation; the first one is the front page."""
+    return [
+        ("Home", "/", home_page),
+        ("Live", "/live", lambda services, jobs: live_page(services, runs)),
+        ("Runs", "/runs", runs_page),
+    ]
 
 
 def create_app(services: Services) -> FastAPI:
     """The whole dashboard. Run it with one process: sessions and running decodes live in memory."""
-    runs = Runs(services)
+    runs, jobs = Runs(services), Jobs(services)
     app = FastAPI(title="Headway", **NO_DOCUMENTS)
-    app.router.routes.extend(headway_routes(services, runs))
-    page = live_page(services, runs)
-    gr.mount_gradio_app(
-        app,
-        page,
-        path="/",
-        theme=headway_theme(),
-        head=_head(),
-        footer_links=[],
-        run_history=False,
-        enable_monitoring=False,
-        show_error=False,
-        ssr_mode=False,
-        mcp_server=False,
-        pwa=False,
-        app_kwargs=dict(NO_DOCUMENTS),
-        max_file_size=1,
-    )
+    addresses = [path for _, path, _ in pages(runs)]
+    app.router.routes.extend(headway_routes(services, runs, jobs, addresses))
+    with warnings.catch_warnings():
+        # Said about several pages even where server-side rendering is off, as here.
+        warnings.filterwarnings("ignore", "SSR mode is not supported", UserWarning)
+        gr.mount_gradio_app(
+            app,
+            build_pages(services, runs, jobs),
+            path="/",
+            theme=headway_theme(),
+            head=_head(),
+            footer_links=[],
+            run_history=False,
+            enable_monitoring=False,
+            show_error=False,
+            ssr_mode=False,
+            mcp_server=False,
+            pwa=False,
+            app_kwargs=dict(NO_DOCUMENTS),
+            max_file_size=UPLOAD_LIMIT,
+        )
+    app.add_middleware(OldLinks)
     app.add_middleware(AccessGuard, policy=services.access)
     return app
 
 
+def build_pages(services: Services, runs: Runs, jobs: Jobs) -> gr.Blocks:
+    """All pages in one Blocks; each has its own address, components and events."""
+    listed = pages(runs)
+    shown = [(name, path) for name, path, _ in listed]
+    demo = gr.Blocks(title="Headway", analytics_enabled=False, fill_width=True)
+    for name, path, build in listed:
+        with demo if path == "/" else demo.route(name, path, show_in_navbar=False):
+            page_header(path, shown)
+            build(services, jobs)
+    return demo
+
+
 def _head() -> str:
-    return (
-        f'<link rel="stylesheet" href="{base_path()}/css/headway.css">'
-        f'<link rel="stylesheet" href="{base_path()}/css/live.css">'
-        f'<link rel="modulepreload" href="{base_path()}/js/mount.js">'
+    styles = sorted(
+        (name for name in assets() if name.endswith(".css")), key=lambda name: ("headway.css" not in name, name)
     )
+    links = [f'<link rel="stylesheet" href="{base_path()}/{name}">' for name in styles]
+    return "".join([*links, f'<link rel="modulepreload" href="{base_path()}/js/mount.js">'])

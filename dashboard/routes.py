@@ -1,59 +1,89 @@
 """Headway's own HTTP routes beside Gradio: events, run list, status, cancel, static files. Thin: all meaning is in
-`runs`.
+`runs` and `jobs`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
+from urllib.parse import parse_qs
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dashboard.answers import answer
 from dashboard.components.assets import assets, base_path
-from dashboard.runs import PERSONS_ERRORS, Runs, one_sentence
+from dashboard.components.plotly_js import plotly_route
+from dashboard.feed import page_events
+from dashboard.home import home
+from dashboard.job_routes import job_routes
+from dashboard.jobs import Jobs
+from dashboard.pulse import Pulse
+from dashboard.run_table import RunTable
+from dashboard.run_table_routes import run_table_routes
+from dashboard.runs import Runs
 from dashboard.services import Services
 from dashboard.streams import run_events
 
 MEDIA_TYPES = {"js": "text/javascript", "css": "text/css"}
 
 
-def headway_routes(services: Services, runs: Runs) -> list[Route]:
+def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[str]) -> list[Route]:
+    """`pages` are the addresses of the pages that exist."""
+
+    async def front(request: Request) -> Response:
+        return await answer(lambda: home(services, jobs, pages))
+
     async def status(request: Request) -> Response:
-        return await _answer(runs.status)
+        return await answer(runs.status)
 
     async def recent(request: Request) -> Response:
-        return await _answer(runs.recent)
+        return await answer(runs.recent)
 
     async def cancel(request: Request) -> Response:
         def act() -> dict[str, Any]:
             runs.cancel(request.path_params["run_id"])
             return {}
 
-        return await _answer(act)
+        return await answer(act)
 
-    async def static(request: Request) -> Response:
-        name = request.path_params["name"]
-        content = assets().get(name)
-        if content is None:
-            return PlainTextResponse("no such file", 404)
-        headers = {"cache-control": "private, max-age=31536000, immutable"}
-        return Response(content, media_type=MEDIA_TYPES[name.rpartition(".")[2]], headers=headers)
-
+    heartbeat_s = services.settings.heartbeat_s
     return [
         Route("/headway/status", status),
+        Route("/headway/events", page_events(services.engine, jobs, Pulse(services, runs, jobs), heartbeat_s)),
+        Route("/headway/home", front),
         Route("/headway/runs", recent),
-        Route("/headway/runs/{run_id}/events", run_events(services.engine, services.settings.heartbeat_s)),
+        Route("/headway/runs/{run_id}/events", run_events(services.engine, heartbeat_s)),
         Route("/headway/runs/{run_id}/cancel", cancel, methods=["POST"]),
+        *job_routes(jobs, heartbeat_s),
+        plotly_route(),
+        *run_table_routes(RunTable(services)),
         Route(base_path() + "/{name:path}", static),
     ]
 
 
-async def _answer(act: Callable[[], Any]) -> Response:
-    """Runs `act` beside the event loop; errors become one sentence."""
-    try:
-        return JSONResponse(await run_in_threadpool(act))
-    except Exception as error:
-        return JSONResponse({"error": one_sentence(error)}, 400 if isinstance(error, PERSONS_ERRORS) else 500)
+async def static(request: Request) -> Response:
+    """JavaScript and CSS; their address changes with their content."""
+    name = request.path_params["name"]
+    content = assets().get(name)
+    if content is None:
+        return PlainTextResponse("no such file", 404)
+    headers = {"cache-control": "private, max-age=31536000, immutable"}
+    return Response(content, media_type=MEDIA_TYPES[name.rpartition(".")[2]], headers=headers)
+
+
+class OldLinks:
+    """Leads links from when the Live page was the front page to where it is now."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == "/" and scope["method"] == "GET":
+            query = scope["query_string"].decode("latin-1")
+            if "run" in parse_qs(query):
+                await RedirectResponse(f"/live?{query}", 307)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)

@@ -74,6 +74,10 @@ class Runs:
         """Raises HeadwayError for a target that cannot be."""
         return self._services.engine.drafters(target)
 
+    def started_with(self) -> dict[str, str | bool]:
+        """What the engine was started with: device, dtype and trust, as far as they were chosen."""
+        return self._services.engine.status().started_with
+
     def status(self) -> dict[str, Any]:
         status = self._services.engine.status()
         return {

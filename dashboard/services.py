@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 
 from backend.engine.protocol import Engine
+from backend.settings import Settings
 from dashboard.access import AccessPolicy
-
-
-class RunStore(Protocol):
-    """The part of the store that the dashboard reads."""
-
-    def list_runs(self, *args: Any, **kwargs: Any) -> Sequence[Any]: ...
-
-    def get_run(self, run_id: str) -> Any: ...
+from storage import Store
 
 
 @dataclass(frozen=True)
@@ -43,10 +35,12 @@ class Services:
     Args:
         engine: owns the device.
         access: who may reach the pages.
-        store: finished runs, for the list of recent ones; None keeps only the runs of this process.
+        store: everything remembered; None keeps only the runs of this process, and there are no jobs.
+        places: where files lie, for logs of jobs; None: there are none.
     """
 
     engine: Engine
     access: AccessPolicy
-    store: RunStore | None = None
+    store: Store | None = None
     settings: DashboardSettings = field(default_factory=DashboardSettings)
+    places: Settings | None = None

@@ -25,6 +25,10 @@ class UnavailableError(StoreError):
     """The store is locked or out of reach for now; the same call may succeed later."""
 
 
+class StaleAttemptError(StoreError):
+    """A write to a job by a worker that no longer works on it: the job went on, ended, or was given to another."""
+
+
 @contextmanager
 def one_sentence(where: str) -> Iterator[None]:
     """Turn database and file errors of the block into `StoreError`; `where` names the database or file."""
@@ -46,7 +50,7 @@ def from_database(error: BaseException, where: str) -> StoreError:
     """The sentence for an error raised by a database driver."""
     if isinstance(error, sqlite3.Error):
         return _from_sqlite(error, where)
-    if type(error).__name__ == "OperationalError":
+    if any(kind.__name__ == "OperationalError" for kind in type(error).__mro__):  # no driver is imported here
         return UnavailableError(
             f"The database {where} does not answer ({_first_line(error)}); check that it runs and that the address, "
             "user and password are right."

@@ -1,4 +1,4 @@
-"""Names of stored things: short ids that sort by time for runs, hashes of their identity for versions and drafters.
+"""Names of stored things: short ids that sort by time for runs and jobs, hashes of their identity for all else.
 
 Knows nothing of the database.
 """
@@ -16,7 +16,7 @@ _lock = threading.Lock()
 _last_ms = 0
 
 
-def new_run_id(now_ms: int | None = None) -> str:
+def new_id(now_ms: int | None = None) -> str:
     """13 characters: 9 of milliseconds since 1970, 4 random. Later ids of one process sort after earlier ones."""
     global _last_ms
     with _lock:

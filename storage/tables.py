@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, MetaData
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, MetaData, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from storage.columns import ExactString, ExactText, JsonText, UtcDateTime
@@ -75,6 +75,7 @@ class DecodeRun(Base):
         Index(None, "status", "id"),
         Index(None, "drafter_name", "id"),
         Index(None, "version_id", "id"),
+        Index(None, "trashed_at", "id"),
     )
 
     id: Mapped[str] = mapped_column(ID, primary_key=True)
@@ -89,6 +90,7 @@ class DecodeRun(Base):
     finish_reason: Mapped[str | None] = mapped_column(ExactString(64))
     contended: Mapped[bool]
     traces_pruned: Mapped[bool]
+    trashed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     prompt_tokens: Mapped[int | None]
     num_tokens: Mapped[int | None]
     num_steps: Mapped[int | None]
@@ -123,3 +125,92 @@ class TraceChunk(Base):
     num_steps: Mapped[int]
     num_bytes: Mapped[int]
     blob: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class Dataset(Base):
+    """A file of prompts or of answers, by content. The id is a hash of (kind, content_hash)."""
+
+    __tablename__ = "datasets"
+
+    id: Mapped[str] = mapped_column(ID, primary_key=True)
+    kind: Mapped[str] = mapped_column(ExactString(32), index=True)
+    name: Mapped[str] = mapped_column(ExactText)
+    path: Mapped[str] = mapped_column(ExactText)
+    content_hash: Mapped[str] = mapped_column(ExactString(128))
+    num_rows: Mapped[int] = mapped_column(BigInteger)
+    num_broken: Mapped[int] = mapped_column(BigInteger)
+    version_id: Mapped[str | None] = mapped_column(ForeignKey("versions.id", ondelete="SET NULL"), index=True)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    licence: Mapped[str] = mapped_column(ExactText)
+    tags: Mapped[list[str]] = mapped_column(JsonText)
+    notes: Mapped[str] = mapped_column(ExactText)
+    details: Mapped[dict[str, Any]] = mapped_column(JsonText)
+    lineage: Mapped[dict[str, Any]] = mapped_column(JsonText)
+
+
+# What may go on to write to its output; one such job for each place. The migrations spell the same condition out.
+_OPEN_JOB = text("status IN ('queued', 'running', 'paused', 'interrupted')")
+
+
+class Job(Base):
+    """Work that outlives the page. `position` orders the queue, `last_seq` numbers what the job writes.
+
+    Of the jobs that still may write to a place (`exclusive`) there is one; the partial index makes two processes that
+    start the same work at once agree.
+    """
+
+    __tablename__ = "jobs"
+    __table_args__ = (
+        Index(None, "status", "position", "id"),
+        Index("ix_jobs_exclusive_open", "exclusive", unique=True, sqlite_where=_OPEN_JOB, postgresql_where=_OPEN_JOB),
+    )
+
+    id: Mapped[str] = mapped_column(ID, primary_key=True)
+    kind: Mapped[str] = mapped_column(ExactString(32))
+    name: Mapped[str] = mapped_column(ExactText)
+    status: Mapped[str] = mapped_column(ExactString(16))
+    device: Mapped[str] = mapped_column(ExactString(64))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    position: Mapped[int] = mapped_column(BigInteger)
+    attempt: Mapped[int]
+    beat: Mapped[int] = mapped_column(BigInteger)
+    last_seq: Mapped[int] = mapped_column(BigInteger)
+    owner: Mapped[str | None] = mapped_column(ExactText)
+    requested: Mapped[str | None] = mapped_column(ExactString(16))
+    exclusive: Mapped[str | None] = mapped_column(ExactText)
+    parent_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id", ondelete="SET NULL"), index=True)
+    version_id: Mapped[str | None] = mapped_column(ForeignKey("versions.id", ondelete="SET NULL"), index=True)
+    drafter_id: Mapped[str | None] = mapped_column(ForeignKey("drafters.id", ondelete="SET NULL"), index=True)
+    dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"), index=True)
+    tags: Mapped[list[str]] = mapped_column(JsonText)
+    progress: Mapped[dict[str, Any] | None] = mapped_column(JsonText)
+    error: Mapped[str | None] = mapped_column(ExactText)
+    notes: Mapped[str] = mapped_column(ExactText)
+    config: Mapped[dict[str, Any]] = mapped_column(JsonText)
+    result: Mapped[dict[str, Any] | None] = mapped_column(JsonText)
+
+
+class JobMetric(Base):
+    """The figures of one step of a job: one row a step, however often the step is done again."""
+
+    __tablename__ = "job_metrics"
+    __table_args__ = (Index(None, "job_id", "seq", unique=True),)
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    step: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    seq: Mapped[int] = mapped_column(BigInteger)
+    figures: Mapped[dict[str, float]] = mapped_column(JsonText)  # `values` is a word of SQL
+
+
+class JobItem(Base):
+    """The result of one independent part of a job, by its key."""
+
+    __tablename__ = "job_items"
+    __table_args__ = (Index(None, "job_id", "seq", unique=True),)
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    key: Mapped[str] = mapped_column(ExactText, primary_key=True)
+    seq: Mapped[int] = mapped_column(BigInteger)
+    data: Mapped[dict[str, Any]] = mapped_column(JsonText)

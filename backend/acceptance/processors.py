@@ -15,11 +15,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from backend.bounds import check_bounds
 from backend.errors import HeadwayError
 from backend.trees import DraftTree
-
-MIN_TEMPERATURE = 1e-3  #: below this, logits / T leaves the range of float32; 0 says "greedy" and is meant
-MAX_TEMPERATURE = 100.0
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class SamplingSettings:
         top_k: keep the k best tokens; 0 is off.
         top_p: keep the fewest best tokens whose probabilities reach top_p, 0 < top_p <= 1; 1 is off.
         min_p: keep tokens at least min_p times as probable as the best, 0 <= min_p <= 1; 0 is off.
-        repetition_penalty: > 0; divides the positive logits of tokens already in the context and multiplies the
+        repetition_penalty: 0.01 to 100; divides the positive logits of tokens already in the context and multiplies the
             negative ones; 1 is off.
         banned_tokens: token ids that are never emitted.
 
@@ -46,22 +44,14 @@ class SamplingSettings:
     banned_tokens: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        # Each test is written so that NaN fails it.
-        if not (self.temperature == 0 or MIN_TEMPERATURE <= self.temperature <= MAX_TEMPERATURE):
-            raise HeadwayError(
-                f"The temperature must be 0 (greedy) or {MIN_TEMPERATURE} to {MAX_TEMPERATURE:g}, "
-                f"but it is {self.temperature}."
-            )
-        if not self.top_k >= 0:
-            raise HeadwayError(f"top_k must be 0 (off) or more, but it is {self.top_k}.")
-        if not 0 < self.top_p <= 1:
-            raise HeadwayError(f"top_p must be above 0 and at most 1 (off), but it is {self.top_p}.")
-        if not 0 <= self.min_p <= 1:
-            raise HeadwayError(f"min_p must be 0 (off) to 1, but it is {self.min_p}.")
-        if not 0 < self.repetition_penalty < math.inf:
-            raise HeadwayError(f"repetition_penalty must be above 0 (1 is off), but it is {self.repetition_penalty}.")
-        if any(token < 0 for token in self.banned_tokens):
-            raise HeadwayError(f"A banned token must be 0 or more, but one is {min(self.banned_tokens)}.")
+        check_bounds(
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            min_p=self.min_p,
+            repetition_penalty=self.repetition_penalty,
+            banned_tokens=min(self.banned_tokens, default=0),
+        )
         object.__setattr__(self, "banned_tokens", tuple(sorted(set(self.banned_tokens))))
 
     @property

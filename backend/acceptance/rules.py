@@ -18,6 +18,7 @@ from backend.acceptance.result import Acceptance, DraftDistribution
 from backend.acceptance.sampling import Chance, uniforms
 from backend.acceptance.typical import verify_typical
 from backend.acceptance.walk import TargetRows
+from backend.bounds import check_bounds
 from backend.errors import HeadwayError
 from backend.trees import DraftTree
 
@@ -43,10 +44,7 @@ class Rule:
     def __post_init__(self) -> None:
         if self.name not in RULE_NAMES:
             raise HeadwayError(f"Unknown acceptance rule {self.name!r}: use {', '.join(RULE_NAMES)}.")
-        if not 0 <= self.epsilon <= 1:
-            raise HeadwayError(f"The threshold epsilon must be 0 to 1, but it is {self.epsilon}.")
-        if not 0 <= self.delta <= 1:
-            raise HeadwayError(f"The threshold delta must be 0 to 1, but it is {self.delta}.")
+        check_bounds(epsilon=self.epsilon, delta=self.delta)
 
     @property
     def exact(self) -> bool:

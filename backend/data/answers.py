@@ -6,6 +6,7 @@ one compressed .npz. Knows no model and no tokenizer: answers are token ids.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import zipfile
@@ -58,6 +59,11 @@ class Answer:
     def key(self) -> AnswerKey:
         """What tells this answer from all others: question, turn, temperature, seed."""
         return (self.question_id, self.turn, self.temperature, self.seed)
+
+    def place(self) -> float:
+        """Where the hash of the prompt's tokens falls in [0, 1)."""
+        digest = hashlib.sha256(json.dumps(list(self.prompt_ids)).encode()).digest()
+        return int.from_bytes(digest[:8]) / 2**64
 
 
 @dataclass(frozen=True)
@@ -115,13 +121,22 @@ def read_answers(path: str | Path) -> AnswerFile:
         data = path.read_bytes()
     lines = data.split(b"\n")
     rest = lines.pop()
-    answers = []
-    for number, line in enumerate(lines, 1):
-        try:
-            answers.append(_answer(json.loads(line)))
-        except (ValueError, TypeError, KeyError):
-            raise HeadwayError(f"Line {number} of {path} is no answer; delete it or make the file anew.") from None
+    answers = [_answer_in(line, number, path) for number, line in enumerate(lines, 1)]
     return AnswerFile(tuple(answers), int(bool(rest)))
+
+
+def iter_answers(path: str | Path, feed: Callable[[bytes], object] | None = None) -> Iterator[Answer]:
+    """The answers of a growing file one after another, without holding the file; `feed` is given its bytes in order.
+
+    A cut last line is passed over. Errors as in `read_answers`.
+    """
+    path = Path(path)
+    with _told(path, "read"), path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if feed is not None:
+                feed(line)
+            if line.endswith(b"\n"):
+                yield _answer_in(line, number, path)
 
 
 def finished_keys(path: str | Path) -> set[AnswerKey]:
@@ -186,6 +201,13 @@ def _unpacked(arrays: dict[str, NDArray[Any]]) -> list[Answer]:
         answers.append(Answer(name, category, prompt_ids, answer_ids, temperature, seed, reason, truncated, turn))
         at = end
     return answers
+
+
+def _answer_in(line: bytes, number: int, path: Path) -> Answer:
+    try:
+        return _answer(json.loads(line))
+    except (ValueError, TypeError, KeyError):
+        raise HeadwayError(f"Line {number} of {path} is no answer; delete it or make the file anew.") from None
 
 
 def _answer(row: Any) -> Answer:

@@ -2,51 +2,64 @@
 
 Read here: JSONL rows with `turns` (the shape MT-bench, EAGLE, Medusa and Spec-Bench share), ShareGPT
 (`conversations`), OpenAI (`messages`) and Alpaca (`instruction`, `input`, `output`), one JSON object a line or one JSON
-array of them; the format is recognised row by row, so files may be mixed. Knows no tokenizer, no template and no model.
+array of them; the format is recognised row by row, so files may be mixed. Any row may carry `tools` (JSON schemas) and
+`special_tokens`; a first row with nothing but these holds for all rows behind it. Knows no tokenizer, no template and
+no model.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from backend.data.messages import (
+    BrokenRowError,
+    Message,
+    conversation,
+    special_token_names,
+    text_of,
+    tool_schemas,
+)
+from backend.data.rows import Row, iter_rows
 from backend.errors import HeadwayError
 
-SPEAKERS = {
-    "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "chatgpt": "assistant",
-    "model": "assistant", "system": "system", "developer": "system",
-}
-
-
-@dataclass(frozen=True)
-class Message:
-    """One message of a conversation; `role` is system, user or assistant."""
-
-    role: str
-    content: str
-
-    def as_dict(self) -> dict[str, str]:
-        """The shape chat templates take."""
-        return {"role": self.role, "content": self.content}
+FORMATS = {"turns": "turns", "conversations": "ShareGPT", "messages": "messages", "instruction": "Alpaca"}
+_FOR_ALL = frozenset({"tools", "special_tokens", "licence", "license", "description"})
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is asked. `turns`: the user's messages in order; `messages`: the whole conversation where one was given."""
+    """What is asked. `turns`: the user's messages in order; `messages`: the whole conversation where one was given.
+
+    `tools`: JSON schemas of what the assistant may call. `special_tokens`: strings in the assistant's messages that are
+    tokens of their own.
+    """
 
     question_id: str
     category: str
     turns: tuple[str, ...]
     messages: tuple[Message, ...] | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
+    special_tokens: tuple[str, ...] = ()
 
-    def chat(self) -> list[dict[str, str]]:
+    def chat(self) -> list[dict[str, Any]]:
         """The conversation as dictionaries; without given answers these are the user's turns alone."""
         messages = self.messages or tuple(Message("user", turn) for turn in self.turns)
         return [message.as_dict() for message in messages]
+
+    @property
+    def num_answers(self) -> int:
+        """How many answers of an assistant the row gives."""
+        return sum(message.role == "assistant" for message in self.messages or ())
+
+    def place(self, seed: int = 0) -> float:
+        """Where the hash of the prompt's turns falls in [0, 1): which side of a split it stands on."""
+        digest = hashlib.sha256(json.dumps([seed, *self.turns]).encode()).digest()
+        return int.from_bytes(digest[:8], "big") / 2**64
 
 
 @dataclass(frozen=True)
@@ -57,35 +70,66 @@ class PromptFile:
     broken: tuple[tuple[int, str], ...]
 
 
-class _BrokenRow(ValueError):
-    """Why one row cannot be used."""
+@dataclass(frozen=True)
+class PromptRow:
+    """One row as it was read: the prompt, or why there is none. `format`: how the row writes it; `value`: the JSON."""
+
+    line: int
+    prompt: Prompt | None
+    problem: str | None
+    format: str = ""
+    repeated_id: bool = False
+    value: Any = None
+
+
+def iter_prompts(path: str | Path, feed: Callable[[bytes], object] | None = None) -> Iterator[PromptRow]:
+    """The rows of a file one after another; see `iter_rows` for `feed` and errors.
+
+    Question ids that are missing become `row-<line>`; repeated ones get `#2`, `#3` and so on, because answers are
+    kept by id.
+    """
+    seen: dict[str, int] = {}
+    for_all: Mapping[str, Any] = {}
+    first = True
+    for row in iter_rows(path, feed):
+        if first and isinstance(row.value, Mapping) and row.value and row.value.keys() <= _FOR_ALL:
+            for_all, first = row.value, False
+            continue
+        first = False
+        try:
+            prompt, kind = _prompt(row, for_all)
+        except BrokenRowError as reason:
+            yield PromptRow(row.line, None, str(reason), value=row.value)
+            continue
+        own = _with_own_id(prompt, seen)
+        yield PromptRow(row.line, own, None, kind, own is not prompt, row.value)
 
 
 def read_prompts(path: str | Path, limit: int | None = None) -> PromptFile:
     """Read at most `limit` prompts. Broken rows are described, not fatal.
 
-    Question ids that are missing become `row-<line>`; repeated ones get `#2`, `#3` and so on, because answers are
-    kept by id. Raises HeadwayError when the file cannot be read or holds no usable prompt, and for a limit below 1.
+    Raises HeadwayError when the file cannot be read or holds no usable prompt, and for a limit below 1.
     """
     if limit is not None and limit < 1:
         raise HeadwayError(f"The limit must be at least 1 prompt, but it is {limit}.")
-    path = Path(path)
     prompts: list[Prompt] = []
     broken: list[tuple[int, str]] = []
-    seen: dict[str, int] = {}
-    for line, row in _rows(path):
-        if limit is not None and len(prompts) == limit:
-            break
-        try:
-            prompt = _prompt(row, line)
-        except _BrokenRow as reason:
-            broken.append((line, str(reason)))
+    for row in iter_prompts(path):
+        if row.prompt is None:
+            broken.append((row.line, row.problem or ""))
             continue
-        prompts.append(_with_own_id(prompt, seen))
+        prompts.append(row.prompt)
+        if len(prompts) == limit:
+            break
     if not prompts:
-        first = f"the first problem is in line {broken[0][0]}: {broken[0][1]}" if broken else "the file is empty"
-        raise HeadwayError(f"No usable prompt in {path} ({first}); give JSONL rows with a list named turns.")
+        raise no_prompts(path, broken)
     return PromptFile(tuple(prompts), tuple(broken))
+
+
+def no_prompts(path: str | Path, broken: Sequence[tuple[int, str]]) -> HeadwayError:
+    """What to say of a file without a single usable row."""
+    first = f"the first problem is in line {broken[0][0]}: {broken[0][1]}" if broken else "the file is empty"
+    return HeadwayError(f"No usable prompt in {path} ({first}); give JSONL rows with a list named turns.")
 
 
 def split_by_hash(prompts: Sequence[Prompt], fraction: float, seed: int) -> tuple[list[Prompt], list[Prompt]]:
@@ -99,68 +143,32 @@ def split_by_hash(prompts: Sequence[Prompt], fraction: float, seed: int) -> tupl
     kept: list[Prompt] = []
     held_out: list[Prompt] = []
     for prompt in prompts:
-        digest = hashlib.sha256(json.dumps([seed, *prompt.turns]).encode()).digest()
-        position = int.from_bytes(digest[:8], "big") / 2**64  # uniform in [0, 1)
-        (held_out if position < fraction else kept).append(prompt)
+        (held_out if prompt.place(seed) < fraction else kept).append(prompt)
     return kept, held_out
 
 
-def _rows(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield (line, parsed row); a row that is no JSON is yielded as the _BrokenRow that says so."""
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            start = file.read(1)
-            while start.isspace():
-                start = file.read(1)
-            file.seek(0)
-            if start == "[":
-                yield from enumerate(_array(file.read(), path), 1)
-                return
-            for line, text in enumerate(file, 1):
-                if text.strip():
-                    yield line, _parse(text)
-    except UnicodeDecodeError:
-        raise HeadwayError(f"{path} is not UTF-8 text; save it as UTF-8 JSONL.") from None
-    except OSError as error:
-        raise HeadwayError(f"Cannot read the prompts in {path}: {error.strerror or error}.") from None
-
-
-def _array(text: str, path: Path) -> list[Any]:
-    rows = _parse(text)
-    if isinstance(rows, _BrokenRow):
-        raise HeadwayError(f"{path} begins like a JSON array but {rows}; mend it or give one JSON object a line.")
-    return list(rows)
-
-
-def _parse(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        return _BrokenRow(f"is no valid JSON ({error.msg} at character {error.pos + 1})")
-    except (RecursionError, ValueError):  # ValueError: an integer of more digits than Python parses
-        return _BrokenRow("is nested too deeply or holds an endless number")
-
-
-def _prompt(row: Any, line: int) -> Prompt:
-    if isinstance(row, _BrokenRow):
-        raise row
-    if not isinstance(row, Mapping):
-        raise _BrokenRow("is no JSON object")
-    name = row.get("question_id", row.get("id"))
-    question_id = f"row-{line}" if name is None or name == "" else _text(str(name), "question_id")
-    category = row.get("category") or "none"
-    prompt = Prompt(question_id, _text(category, "category"), ())
-    if "turns" in row:
-        return replace(prompt, turns=_turns(row["turns"]))
-    if "conversations" in row or "messages" in row:
-        key = "conversations" if "conversations" in row else "messages"
-        messages = _conversation(row[key], key)
-    elif "instruction" in row:
-        messages = _alpaca(row)
-    else:
-        raise _BrokenRow("has none of turns, conversations, messages and instruction")
+def _prompt(row: Row, for_all: Mapping[str, Any]) -> tuple[Prompt, str]:
+    """The prompt of a row and the name of its format."""
+    if row.problem is not None:
+        raise BrokenRowError(row.problem)
+    value = row.value
+    if not isinstance(value, Mapping):
+        raise BrokenRowError("is no JSON object")
+    name = value.get("question_id", value.get("id"))
+    question_id = f"row-{row.line}" if name is None or name == "" else text_of(str(name), "question_id")
+    prompt = Prompt(
+        question_id, text_of(value.get("category") or "none", "category"), (),
+        tools=tool_schemas(value.get("tools", for_all.get("tools"))),
+        special_tokens=special_token_names(value.get("special_tokens", for_all.get("special_tokens"))),
+    )  # fmt: skip
+    key = next((key for key in FORMATS if key in value), None)
+    if key is None:
+        raise BrokenRowError("has none of turns, conversations, messages and instruction")
+    if key == "turns":
+        return replace(prompt, turns=_turns(value["turns"])), FORMATS[key]
+    messages = _alpaca(value) if key == "instruction" else conversation(value[key], key)
     turns = tuple(message.content for message in messages if message.role == "user")
-    return replace(prompt, turns=turns, messages=messages)
+    return replace(prompt, turns=turns, messages=messages), FORMATS[key]
 
 
 def _with_own_id(prompt: Prompt, seen: dict[str, int]) -> Prompt:
@@ -175,53 +183,14 @@ def _with_own_id(prompt: Prompt, seen: dict[str, int]) -> Prompt:
 
 def _turns(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
-        raise _BrokenRow("turns is not a list with at least one text")
-    return tuple(_text(turn, f"turn {number}") for number, turn in enumerate(value, 1))
-
-
-def _conversation(value: Any, key: str) -> tuple[Message, ...]:
-    if not isinstance(value, list) or not value:
-        raise _BrokenRow(f"{key} is not a list with at least one message")
-    messages = []
-    for number, item in enumerate(value, 1):
-        if not isinstance(item, Mapping):
-            raise _BrokenRow(f"message {number} is no JSON object")
-        speaker = item.get("from", item.get("role"))
-        role = SPEAKERS.get(speaker) if isinstance(speaker, str) else None
-        if role is None:
-            raise _BrokenRow(f"message {number} has the unknown speaker {speaker!r}")
-        messages.append(Message(role, _text(_joined(item.get("value", item.get("content"))), f"message {number}")))
-    speakers = [message.role for message in messages if message.role != "system"]
-    if speakers[:1] != ["user"]:
-        raise _BrokenRow("the conversation does not begin with the user")
-    return tuple(messages)
-
-
-def _joined(content: Any) -> Any:
-    """OpenAI content may be a list of parts; text parts are joined, any other part makes the message unusable."""
-    if not isinstance(content, list):
-        return content
-    texts = [part.get("text") for part in content if isinstance(part, Mapping) and part.get("type") == "text"]
-    known = [text for text in texts if isinstance(text, str)]
-    return "".join(known) if len(known) == len(content) else None
+        raise BrokenRowError("turns is not a list with at least one text")
+    return tuple(text_of(turn, f"turn {number}") for number, turn in enumerate(value, 1))
 
 
 def _alpaca(row: Mapping[str, Any]) -> tuple[Message, ...]:
-    question = _text(row["instruction"], "instruction")
+    question = text_of(row["instruction"], "instruction")
     if row.get("input"):
-        question = f"{question}\n\n{_text(row['input'], 'input')}"
+        question = f"{question}\n\n{text_of(row['input'], 'input')}"
     if not row.get("output"):
         return (Message("user", question),)
-    return (Message("user", question), Message("assistant", _text(row["output"], "output")))
-
-
-def _text(value: Any, what: str) -> str:
-    if not isinstance(value, str):
-        raise _BrokenRow(f"{what} is no text")
-    if not value.strip():
-        raise _BrokenRow(f"{what} is empty")
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        raise _BrokenRow(f"{what} holds half of a surrogate pair, which is no character") from None
-    return value
+    return (Message("user", question), Message("assistant", text_of(row["output"], "output")))

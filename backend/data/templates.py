@@ -7,20 +7,14 @@ with blank lines; `raw_notice` says so. Knows no model and no file format.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
-from jinja2 import TemplateError
-
+from backend.data.rendering import Messages, Rendering, Tools
 from backend.errors import HeadwayError
 
-Messages = Sequence[Mapping[str, str]]
 RAW_NOTICE = "This target has no chat template: the messages are joined with blank lines and sent as raw text."
-_FIRST_STAND_IN = 0xE000  # private-use characters stand in for special tokens inside messages while rendering
-_LAST_STAND_IN = 0xF8FF
 
 
 @dataclass(frozen=True)
@@ -31,6 +25,19 @@ class MaskRow:
     token_id: int
     text: str
     trained: bool
+    special: bool = False
+
+
+@dataclass(frozen=True)
+class ConversationMask:
+    """A conversation as tokens; `mask` is True on the tokens the assistant writes. `note`: what a person should know,
+    such as answers that are not trained on, else None."""
+
+    ids: tuple[int, ...]
+    mask: tuple[bool, ...]
+    num_answers: int
+    num_trained_answers: int
+    note: str | None = None
 
 
 def raw_notice(tokenizer: Any) -> str | None:
@@ -39,14 +46,21 @@ def raw_notice(tokenizer: Any) -> str | None:
 
 
 def encode_chat(
-    tokenizer: Any, messages: Messages, add_generation_prompt: bool = True, max_tokens: int | None = None
+    tokenizer: Any,
+    messages: Messages,
+    add_generation_prompt: bool = True,
+    max_tokens: int | None = None,
+    tools: Tools = (),
+    special_tokens: Sequence[str] = (),
 ) -> list[int]:
     """Token ids of the conversation, equal to `apply_chat_template` for text that holds no special token.
 
-    Raises HeadwayError for an empty conversation or message, for more than `max_tokens` tokens, when the template
-    refuses the roles, and when special tokens in the text cannot be encoded as plain text.
+    `tools`: JSON schemas shown to the target. `special_tokens`: strings in the assistant's messages that are tokens of
+    their own. Raises HeadwayError for an empty conversation or message, for more than `max_tokens` tokens, when the
+    template refuses the roles or has no place for tools, when the tokenizer does not know a special token, and when
+    special tokens in the text cannot be encoded as plain text.
     """
-    rendering = _Rendering(tokenizer, messages)
+    rendering = Rendering(tokenizer, messages, tools, special_tokens)
     return _checked(rendering.encode(rendering.text(len(messages), add_generation_prompt)), max_tokens)
 
 
@@ -57,35 +71,100 @@ def encode_raw(tokenizer: Any, text: str, max_tokens: int | None = None) -> list
     return _checked(list(tokenizer(text, split_special_tokens=True)["input_ids"]), max_tokens)
 
 
-def loss_mask(tokenizer: Any, messages: Messages, max_tokens: int | None = None) -> tuple[list[int], list[bool]]:
+def loss_mask(
+    tokenizer: Any,
+    messages: Messages,
+    max_tokens: int | None = None,
+    tools: Tools = (),
+    special_tokens: Sequence[str] = (),
+) -> tuple[list[int], list[bool]]:
     """(ids, mask): mask is True on the tokens the assistant writes, its end-of-turn token included, and nowhere else.
 
-    Works for every template: what the assistant writes in a turn is what lies between the conversation before it,
-    rendered with a generation prompt, and the conversation up to it. Where tokens would join across such a border the
-    parts are encoded apart, as they are when an answer is generated. Raises HeadwayError as encode_chat does, without
-    an assistant turn, and when the template rewrites earlier turns (then no such borders exist).
+    See `mask_conversation`, which says more about what it found.
     """
-    rendering = _Rendering(tokenizer, messages)
-    if not any(message["role"] == "assistant" for message in messages):
-        raise HeadwayError("The conversation has no answer of the assistant; nothing in it can be trained on.")
+    found = mask_conversation(tokenizer, messages, max_tokens, tools, special_tokens)
+    return list(found.ids), list(found.mask)
+
+
+def mask_conversation(
+    tokenizer: Any,
+    messages: Messages,
+    max_tokens: int | None = None,
+    tools: Tools = (),
+    special_tokens: Sequence[str] = (),
+) -> ConversationMask:
+    """The conversation with the tokens of the assistant marked: text, tool calls and end-of-turn tokens, never what a
+    tool gave back.
+
+    Works for every template, with {% generation %} marks or without: what the assistant writes in a turn is what lies
+    between the conversation before it, rendered with a generation prompt, and the conversation up to it. Answers that
+    the template rewrites once the conversation goes on (it drops their thinking, say) are not what the target ever
+    writes, so they are masked and the note says how many; `answer_samples` gives each of them as it was written. Raises
+    HeadwayError as encode_chat does, without an assistant turn, and when not even the last answer can be told apart.
+    """
+    rendering = Rendering(tokenizer, messages, tools, special_tokens)
+    turns = _assistant_turns(messages)
+    full = rendering.text(len(messages), False)
+    parts, num_trained, at = [], 0, 0
+    for index in turns:
+        before, upto = rendering.text(index, True), rendering.text(index + 1, False)
+        if full.startswith(upto) and upto.startswith(before) and len(before) >= at:
+            parts += [full[at : len(before)], upto[len(before) :]]
+            num_trained, at = num_trained + 1, len(upto)
+        elif index == turns[-1]:
+            raise HeadwayError(_no_border(rendering, index))
+    parts.append(full[at:])
     ids: list[int] = []
     mask: list[bool] = []
-    for part, written in rendering.parts():
-        length = _num_written(part, rendering.special_ids) if written else 0
+    for number, part in enumerate(rendering.encode_apart(parts)):
+        written = rendering.num_written(part) if number % 2 else 0
         ids += part
-        mask += [True] * length + [False] * (len(part) - length)
-    return _checked(ids, max_tokens), mask
+        mask += [True] * written + [False] * (len(part) - written)
+    skipped = len(turns) - num_trained
+    note = None
+    if skipped:
+        note = (
+            f"The chat template of this target rewrites earlier turns, so {skipped} of {len(turns)} answers are not "
+            "trained on as they stand here."
+        )
+    return ConversationMask(tuple(_checked(ids, max_tokens)), tuple(mask), len(turns), num_trained, note)
+
+
+def answer_samples(
+    tokenizer: Any,
+    messages: Messages,
+    max_tokens: int | None = None,
+    tools: Tools = (),
+    special_tokens: Sequence[str] = (),
+) -> list[tuple[list[int], list[int]]]:
+    """(prompt ids, answer ids) for every turn of the assistant, each behind exactly the prompt it is served with.
+
+    For templates that rewrite history this is the only way to train on all answers of a conversation. Errors as in
+    `mask_conversation`.
+    """
+    rendering = Rendering(tokenizer, messages, tools, special_tokens)
+    samples = []
+    for index in _assistant_turns(messages):
+        before, upto = rendering.text(index, True), rendering.text(index + 1, False)
+        if not upto.startswith(before):
+            raise HeadwayError(_no_border(rendering, index))
+        prompt, answer = rendering.encode_apart([before, upto[len(before) :]])
+        answer = answer[: rendering.num_written(answer)]
+        _checked([*prompt, *answer], max_tokens)
+        samples.append((prompt, answer))
+    return samples
 
 
 def describe_mask(tokenizer: Any, ids: Sequence[int], mask: Sequence[bool]) -> list[MaskRow]:
     """One row a token for the command line. Part of a character is shown as the tokenizer's own symbol."""
+    special = {index for index, token in tokenizer.added_tokens_decoder.items() if token.special}
     rows = []
     for position, (token, trained) in enumerate(zip(ids, mask, strict=True)):
         text = tokenizer.decode([token], skip_special_tokens=False)
         if not text or "\ufffd" in text:
             text = str(tokenizer.convert_ids_to_tokens(token))
         shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-        rows.append(MaskRow(position, int(token), shown, bool(trained)))
+        rows.append(MaskRow(position, int(token), shown, bool(trained), int(token) in special))
     return rows
 
 
@@ -96,137 +175,26 @@ def format_mask(rows: Sequence[MaskRow]) -> str:
     return "\n".join(lines)
 
 
-class _Rendering:
-    """One conversation and its prefixes as text, with special tokens inside messages replaced by stand-ins."""
-
-    def __init__(self, tokenizer: Any, messages: Messages) -> None:
-        _check_messages(messages)
-        self.tokenizer = tokenizer
-        self.raw = raw_notice(tokenizer) is not None
-        added = tokenizer.added_tokens_decoder
-        special = {str(token): index for index, token in added.items() if token.special}
-        # A token that is not marked special opens or ends turns when the template itself writes it around a message.
-        around = "" if self.raw else self._apply([{"role": "user", "content": "x"}], True)
-        self.marks = special | {str(token): index for index, token in added.items() if str(token) in around}
-        self.special_ids = frozenset(self.marks.values())
-        contents = "".join(message["content"] for message in messages)
-        free = (chr(c) for c in range(_FIRST_STAND_IN, _LAST_STAND_IN + 1) if chr(c) not in contents)
-        found = sorted((mark for mark in self.marks if mark in contents), key=len, reverse=True)
-        self.stand_ins = dict(zip(found, free, strict=False))
-        if len(self.stand_ins) < len(found):
-            raise HeadwayError("The prompt holds too many private-use characters to be encoded safely; remove them.")
-        self.messages = [{**message, "content": self._guarded(message, special)} for message in messages]
-
-    def text(self, count: int, add_generation_prompt: bool) -> str:
-        """The first `count` messages as text."""
-        if not self.raw:
-            return self._apply(self.messages[:count], add_generation_prompt)
-        return "\n\n".join([message["content"] for message in self.messages[:count]] + [""] * add_generation_prompt)
-
-    def encode(self, text: str, at_start: bool = True) -> list[int]:
-        """Encode text; special tokens count only where the template wrote them. `at_start`: nothing comes before."""
-        if self.raw:
-            return self._plain(self._restored(text), add_special_tokens=at_start)
-        whole = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
-        if not any(stand_in in text for stand_in in self.stand_ins.values()):
-            return whole
-        pieces = re.split("(" + "|".join(sorted(map(re.escape, self.marks), key=len, reverse=True)) + ")", text)
-        if self._joined(pieces) != whole:  # a tokenizer that reads text differently behind a special token
-            raise HeadwayError(self._not_as_text())
-        return self._joined([self._restored(piece) for piece in pieces])
-
-    def parts(self) -> Iterator[tuple[list[int], bool]]:
-        """The conversation cut into (ids, whether the assistant wrote them)."""
-        full = self.text(len(self.messages), False)
-        cuts = self._cuts(full)
-        ids = self.encode(full)
-        borders = [self.encode(full[:cut]) if cut else [] for cut in cuts]
-        if all(ids[: len(border)] == border for border in borders):
-            pieces = [ids[len(a) : len(b)] for a, b in pairwise(borders)]
-        else:
-            pieces = [self.encode(full[start:end], start == 0) if start < end else [] for start, end in pairwise(cuts)]
-            if self.tokenizer.decode([token for piece in pieces for token in piece]) != self.tokenizer.decode(ids):
-                raise HeadwayError("This tokenizer joins prompt and answer, so the answer's first token is not known.")
-        for number, piece in enumerate(pieces):
-            yield piece, number % 2 == 1
-
-    def _cuts(self, full: str) -> list[int]:
-        """Character positions 0, start and end of each assistant turn, end of the text."""
-        cuts = [0]
-        for index, message in enumerate(self.messages):
-            if message["role"] != "assistant":
-                continue
-            for prefix in (self.text(index, True), self.text(index + 1, False)):
-                if not full.startswith(prefix) or len(prefix) < cuts[-1]:
-                    raise HeadwayError(
-                        f"The chat template of this target rewrites earlier turns (seen at message {index + 1}), so "
-                        "the assistant's tokens cannot be told apart; train on one answer a conversation."
-                    )
-                cuts.append(len(prefix))
-        return [*cuts, len(full)]
-
-    def _apply(self, messages: Messages, add_generation_prompt: bool) -> str:
-        try:
-            return str(
-                self.tokenizer.apply_chat_template(
-                    list(messages), tokenize=False, add_generation_prompt=add_generation_prompt
-                )
-            )
-        except (TemplateError, TypeError, KeyError, ValueError, IndexError) as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise HeadwayError(f"The chat template of this target refuses the conversation: {reason}.") from None
-
-    def _joined(self, pieces: Sequence[str]) -> list[int]:
-        """Ids of text pieces and of the template's special tokens, which stand at every odd place."""
-        ids: list[int] = []
-        for number, piece in enumerate(pieces):
-            ids += [self.marks[piece]] if number % 2 else self._plain(piece, add_special_tokens=False)
-        return ids
-
-    def _plain(self, text: str, add_special_tokens: bool) -> list[int]:
-        """Encode text in which nothing counts as a special token."""
-        if not text:
-            return []
-        ids = list(self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
-        if not self.special_ids.isdisjoint(ids):
-            raise HeadwayError(self._not_as_text())
-        if not add_special_tokens:
-            return ids
-        return list(self.tokenizer(text, add_special_tokens=True, split_special_tokens=True)["input_ids"])
-
-    def _guarded(self, message: Mapping[str, str], special: Mapping[str, int]) -> str:
-        """The content with stand-ins. The assistant may write added tokens that are not special (<think>)."""
-        content = message["content"]
-        for mark, stand_in in self.stand_ins.items():
-            if mark in special or message["role"] != "assistant":
-                content = content.replace(mark, stand_in)
-        return content
-
-    def _restored(self, text: str) -> str:
-        for mark, stand_in in self.stand_ins.items():
-            text = text.replace(stand_in, mark)
-        return text
-
-    def _not_as_text(self) -> str:
-        names = " and ".join(sorted(self.stand_ins)) or "a special token"
-        return f"The prompt holds {names}, which this tokenizer cannot read as plain text; remove it."
+def _assistant_turns(messages: Messages) -> list[int]:
+    turns = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+    if not turns:
+        raise HeadwayError("The conversation has no answer of the assistant; nothing in it can be trained on.")
+    return turns
 
 
-def _num_written(part: Sequence[int], special_ids: frozenset[int]) -> int:
-    """How many tokens of a turn the assistant writes: all up to the last special token; all when there is none.
-
-    What a template puts after the end-of-turn token (a line end in ChatML) is never generated.
-    """
-    ends = [position for position, token in enumerate(part) if token in special_ids]
-    return ends[-1] + 1 if ends else len(part)
-
-
-def _check_messages(messages: Messages) -> None:
-    if not messages:
-        raise HeadwayError("The conversation is empty; type a prompt.")
-    for number, message in enumerate(messages, 1):
-        if not message["content"].strip():
-            raise HeadwayError(f"Message {number} ({message['role']}) is empty; type some text.")
+def _no_border(rendering: Rendering, index: int) -> str:
+    """Why the answer at `index` cannot be told apart from what is before it."""
+    asked, prompted = rendering.text(index, False), rendering.text(index, True)
+    if rendering.text(index + 1, False).startswith(asked) and prompted.startswith(asked):
+        opening = " ".join(prompted[len(asked) :].split())[-60:]
+        return (
+            f"This target begins its answers with “{opening}”, but the answer in message {index + 1} does not begin "
+            "so under its chat template; give the answer with its thinking (reasoning_content), or distil answers."
+        )
+    return (
+        f"The chat template of this target rewrites earlier turns (seen at message {index + 1}), so "
+        "the assistant's tokens cannot be told apart; train on one answer a conversation."
+    )
 
 
 def _checked(ids: list[int], max_tokens: int | None) -> list[int]:

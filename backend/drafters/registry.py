@@ -36,7 +36,8 @@ def _load_medusa(folder: Path, target: Target) -> Drafter:
         )
     stored = tuple(tuple(path) for path in meta.tree)
     shape = TreeShape(stored) if stored else chain(heads.config.num_heads)
-    return MedusaDrafter(meta.name, HeadsForDrafting(heads.to(target.device, target.dtype)), shape)
+    ready = HeadsForDrafting(heads.to(target.device, target.dtype), target.packed_from)
+    return MedusaDrafter(meta.name, ready, shape)
 
 
 #: family -> how its folder is read

@@ -22,6 +22,7 @@ from backend.targets.target import Target
 from backend.trees import TreeShape
 from backend.trees.shapes import parse_tree
 
+CHARACTERS_A_TOKEN = 3  #: on the low side for most languages and tokenizers
 PACKAGES = ("torch", "transformers")
 
 
@@ -56,6 +57,12 @@ def wanted_tree(request: DecodeRequest) -> TreeShape | None:
     return parse_tree(request.tree) if request.tree else None
 
 
+def context_of(request: DecodeRequest) -> int:
+    """About how many tokens the text will have in the end, before a tokenizer is there to count: for memory."""
+    text = request.raw_prompt or "".join(message.content for message in request.messages)
+    return len(text) // CHARACTERS_A_TOKEN + request.max_new_tokens
+
+
 def encode_request(request: DecodeRequest, target: Target) -> list[int]:
     """The prompt as token ids, through the target's own template unless it is raw."""
     if request.raw_prompt is not None:
@@ -76,6 +83,7 @@ def conditions(request: DecodeRequest, target: Target, drafter: Drafter) -> dict
         "device": device_name(target.device),
         "dtype": str(target.dtype).removeprefix("torch."),
         "threads": torch.get_num_threads(),
+        "min_width": target.min_width,
         "packages": packages(),
     }
 

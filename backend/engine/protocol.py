@@ -8,10 +8,12 @@ to browsers).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from backend.bounds import BOUNDS
 
 RuleName = Literal["greedy", "rejection", "typical"]
 
@@ -24,7 +26,10 @@ class Message(BaseModel):
 
 
 class DecodeRequest(BaseModel):
-    """Everything that determines one decode run. `tree=None` means the tree stored with the drafter."""
+    """Everything that determines one decode run. `tree=None` means the tree stored with the drafter.
+
+    A number out of its bound (backend/bounds.py) raises HeadwayError with the bound's own sentence.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -32,22 +37,31 @@ class DecodeRequest(BaseModel):
     drafter: str = Field("builtin-medusa", description="builtin-medusa, ngram, none, draft:MODEL or a folder of heads")
     messages: tuple[Message, ...] = ()
     raw_prompt: str | None = Field(None, description="continue this text as it stands, without the chat template")
-    max_new_tokens: int = Field(128, ge=1, le=8192, description="longest answer, in tokens")
-    temperature: float = Field(0.0, ge=0.0, le=5.0, description="0 takes the best token, higher is more random")
-    top_k: int = Field(0, ge=0, description="draw among the k best tokens only; 0 is off")
-    top_p: float = Field(1.0, gt=0.0, le=1.0, description="draw among the best tokens that make up this share")
-    min_p: float = Field(0.0, ge=0.0, lt=1.0, description="drop tokens below this share of the best one")
-    repetition_penalty: float = Field(1.0, gt=0.0, le=10.0, description="above 1 avoids tokens already seen")
+    max_new_tokens: int = Field(128, description="longest answer, in tokens")
+    temperature: float = Field(0.0, description="0 takes the best token, higher is more random")
+    top_k: int = Field(0, description="draw among the k best tokens only; 0 is off")
+    top_p: float = Field(1.0, description="draw among the best tokens that make up this share")
+    min_p: float = Field(0.0, description="drop tokens below this share of the best one")
+    repetition_penalty: float = Field(1.0, description="above 1 avoids tokens already seen")
     banned_tokens: tuple[int, ...] = ()
     rule: RuleName = "greedy"
-    epsilon: float = Field(0.09, gt=0.0, lt=1.0, description="typical rule: probability that always passes")
-    delta: float = Field(0.3, gt=0.0, le=1.0, description="typical rule: lower bar where the target is unsure")
+    epsilon: float = Field(0.09, description="typical rule: probability that always passes")
+    delta: float = Field(0.3, description="typical rule: lower bar where the target is unsure")
     tree: str | None = Field(None, description="chain-4, 3x2x1, medusa-63, JSON paths; empty: the drafter's own")
-    max_depth: int | None = Field(None, ge=0, description="cut the tree to this depth")
+    max_depth: int | None = Field(None, description="levels of the tree to keep; left out: all, 0: draft nothing")
     sampled: bool = Field(False, description="draw siblings without replacement instead of taking the top ones")
-    seed: int = Field(0, ge=0, description="same seed, same answer")
+    seed: int = Field(0, description="same seed, same answer")
     stop: tuple[str, ...] = ()
     force: bool = Field(False, description="use heads of another version all the same")
+
+    @field_validator(*BOUNDS)
+    @classmethod
+    def _within_bounds(cls, value: Any, info: ValidationInfo) -> Any:
+        bound = BOUNDS[str(info.field_name)]
+        for number in value if isinstance(value, tuple) else (value,):
+            if number is not None:
+                bound.check(number)
+        return value
 
 
 @dataclass(frozen=True)
@@ -73,6 +87,9 @@ class EngineStatus:
     queued: tuple[str, ...]
     loaded_target: str | None
     device: str
+    #: what the engine was started with, as far as anything was: {"device": "cpu", "dtype": "bfloat16",
+    #: "trust_remote_code": True}; a command line that repeats a run has to say the same
+    started_with: dict[str, str | bool] = field(default_factory=dict)
 
 
 class Engine(Protocol):
@@ -99,7 +116,8 @@ class Engine(Protocol):
     def drafters(self, target: str) -> list[dict[str, Any]]:
         """What can draft, without loading weights: [{spec, name, family, target, tree, cost}].
 
-        `cost` is the drafting time of a step in plain steps as last measured here with this target, or None.
+        `cost` is the drafting time of a step in plain steps as last measured here with this target, or None. What was
+        used here without being known before (draft:MODEL, heads in any folder) is listed too, family "used".
         """
         ...
 

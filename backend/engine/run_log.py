@@ -6,12 +6,14 @@ Knows events and threads; no engine, no store.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from backend.engine.protocol import Event
 
 LAST_KINDS = frozenset({"result", "failed", "cancelled"})
+ASK_S = 1.0  #: how often a silent reader is asked whether it is still there
 
 
 class RunLog:
@@ -34,19 +36,30 @@ class RunLog:
 
     def read(self, after: int, timeout_s: float | None) -> Iterator[Event]:
         """Events with seq > after as they come; ends after the last one, or when nothing happened for `timeout_s`."""
-        place = max(0, after)
-        while True:
-            batch = self._wait(place, timeout_s)
+        for batch in self.batches(after, timeout_s):
             yield from batch
-            place += len(batch)
-            if not batch or self._ended(place):
-                return
 
-    def _wait(self, place: int, timeout_s: float | None) -> list[Event]:
+    def batches(
+        self, after: int, timeout_s: float | None, gone: Callable[[], bool] = lambda: False
+    ) -> Iterator[list[Event]]:
+        """`read`, with all that is there at once in one list; ends too when the reader is `gone`."""
+        place = max(0, after)
+        while batch := self._wait(place, timeout_s, gone):
+            yield batch
+            place += len(batch)
+            with self._changed:
+                if self._ended(place):
+                    return
+
+    def _wait(self, place: int, timeout_s: float | None, gone: Callable[[], bool]) -> list[Event]:
         """The events from `place` on, as soon as there are any; none when the run is over or the time is up."""
+        give_up = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
-            if not self._ended(place):
-                self._changed.wait_for(lambda: len(self._events) > place, timeout_s)
+            while not self._ended(place) and len(self._events) <= place and not gone():
+                left = ASK_S if give_up is None else min(ASK_S, give_up - time.monotonic())
+                if left <= 0:
+                    break
+                self._changed.wait(left)
             return self._events[place:]
 
     def _ended(self, place: int) -> bool:

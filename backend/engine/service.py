@@ -19,17 +19,17 @@ from typing import Any
 from backend.decoding.loop import decode
 from backend.decoding.records import DecodeResult, Detail, StepTrace
 from backend.drafters.plain.drafter import PlainDrafter
-from backend.engine.conditions import asked, check_request, conditions, decode_settings, encode_request
+from backend.engine.conditions import asked, check_request, conditions, context_of, decode_settings, encode_request
 from backend.engine.lease import device_lease
 from backend.engine.protocol import DecodeRequest, EngineStatus, Event
 from backend.engine.recorder import Recorder, replay, result_data, stored_result
 from backend.engine.remember import register_drafter, register_version
 from backend.engine.run_log import RunLog
-from backend.engine.workbench import Workbench, known_drafters
+from backend.engine.workbench import Workbench, offered_drafters
 from backend.errors import HeadwayError
 from backend.settings import Settings
 from backend.targets.target import Target
-from storage import Store, StoreError
+from storage import NotFoundError, Store, StoreError
 
 KEPT_LOGS = 64  #: finished runs whose events stay in memory; older ones are read from the store
 TRACE_BYTES = 1 << 30  #: recorded steps kept at most; when an engine starts, the oldest are dropped, their runs stay
@@ -56,6 +56,8 @@ class LocalEngine:
         trust_remote_code: bool = False,
     ) -> None:
         self._settings, self._store = settings, store
+        asked_for = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
+        self._started_with: dict[str, str | bool] = {name: value for name, value in asked_for.items() if value}
         self._bench = Workbench(settings, device, dtype, trust_remote_code, measures_costs=True)
         self._runs: OrderedDict[str, _Run] = OrderedDict()
         self._waiting: list[str] = []
@@ -63,6 +65,7 @@ class LocalEngine:
         self._lock = threading.Lock()
         self._jobs: queue.Queue[str | None] = queue.Queue()
         self._closed = False
+        self._unmarked: dict[str, str] = {}  # failed runs that the store doesn't know to have failed, and why
         if store is not None:
             store.mark_interrupted()
             store.prune_traces(max_bytes=TRACE_BYTES)
@@ -114,11 +117,11 @@ class LocalEngine:
     def status(self) -> EngineStatus:
         with self._lock:
             holder = "decoding a prompt" if self._running else None
-            return EngineStatus(holder, self._running, tuple(self._waiting), self._bench.loaded, self._bench.device)
+            waiting, bench = tuple(self._waiting), self._bench
+            return EngineStatus(holder, self._running, waiting, bench.loaded, bench.device, dict(self._started_with))
 
     def drafters(self, target: str) -> list[dict[str, Any]]:
-        costs = self._bench.costs
-        return [one | {"cost": costs.get((target, one["spec"]))} for one in known_drafters(self._settings)]
+        return offered_drafters(self._settings, target, dict(self._bench.costs))
 
     def close(self) -> None:
         with self._lock:
@@ -143,6 +146,8 @@ class LocalEngine:
                 run = self._runs[run_id]
             self._announce_positions()
             try:
+                with suppress(StoreError):  # the run itself will tell when the store still can't be written
+                    self._mark_failed()
                 self._decode(run)
             except (HeadwayError, StoreError) as error:
                 self._fail(run, str(error))
@@ -159,6 +164,7 @@ class LocalEngine:
         target = self._bench.target(
             request.target,
             lambda fraction, sentence: log.append("loading", {"fraction": fraction, "sentence": sentence}),
+            context_of(request),
         )
         drafter, warnings = self._bench.drafter(request, target)
         prompt = encode_request(request, target)
@@ -233,12 +239,25 @@ class LocalEngine:
         return {"kind": "plain", "step_ms": middle, "tokens_per_s": 1000 / middle, "steps": len(times)}
 
     def _fail(self, run: _Run, error: str) -> None:
-        if self._store is not None:
-            try:
-                self._store.fail_run(run.log.run_id, error)
-            except StoreError as second:
-                error = f"{error} (The run could not be marked as failed: {second})"
+        self._unmarked[run.log.run_id] = error
+        try:
+            self._mark_failed()
+        except StoreError as second:
+            if str(second) != error:  # else the store is why the run failed, and one sentence says so
+                error = f"{error.removesuffix('.')}; nor could the failure be stored: {second}"
         run.log.append("failed", {"error": error})
+
+    def _mark_failed(self) -> None:
+        """Write failures to the store; those of a full disk are tried again when the next run comes.
+
+        Raises StoreError for the first that can't be written.
+        """
+        for run_id, error in list(self._unmarked.items()):
+            if self._store is not None:
+                with suppress(NotFoundError):  # deleted meanwhile
+                    if self._store.get_run(run_id).status in ("queued", "running"):
+                        self._store.fail_run(run_id, error)
+            del self._unmarked[run_id]
 
     # -- remembering
     # ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ runs nothing.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -42,23 +42,22 @@ class Workbench:
         self._settings, self._device, self._dtype, self._trust = settings, device, dtype, trust_remote_code
         self._target: Target | None = None
         self.device = device or "auto"  #: in words, for people; known for certain once a target is loaded
-        self.costs: dict[
-            tuple[str, str], float
-        ] = {}  #: (target, drafter) -> drafting time in plain steps, as measured here
+        #: (target, drafter) -> drafting time in plain steps, as measured here
+        self.costs: dict[tuple[str, str], float] = {}
         self._drafters: dict[tuple[str, bool, str], tuple[Drafter, list[str]]] = {}
 
     @property
     def loaded(self) -> str | None:
         return self._target.name if self._target else None
 
-    def target(self, name: str, progress: Progress) -> Target:
-        """The target called `name`, loaded if it isn't."""
+    def target(self, name: str, progress: Progress, context: int | None = None) -> Target:
+        """The target called `name`, loaded if it isn't; `context` tokens are what memory is told and checked for."""
         if self._target is None or self._target.name != name:
             self._target, self._drafters = None, {}
             gc.collect()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
-            self._target = self._open(name, lambda fraction, sentence: progress(0.95 * fraction, sentence))
+            self._target = self._open(name, lambda fraction, sentence: progress(0.95 * fraction, sentence), context)
             self.device = str(self._target.device)
             if self._measures:
                 progress(0.97, "Measuring what drafting costs.")
@@ -94,8 +93,8 @@ class Workbench:
             for spec, cost in zip(found, drafting_costs(target, list(found.values())), strict=True):
                 self.costs[target.name, spec] = cost
 
-    def _open(self, name: str, progress: Progress) -> Target:
-        return open_target(name, self._settings, self._device, self._dtype, self._trust, progress)
+    def _open(self, name: str, progress: Progress, context: int | None = None) -> Target:
+        return open_target(name, self._settings, self._device, self._dtype, self._trust, progress, context)
 
 
 def _weights_of(spec: str) -> str:
@@ -124,6 +123,16 @@ def known_drafters(settings: Settings) -> list[dict[str, Any]]:
     for spec, name in (("ngram", "n-gram lookup in the text so far"), ("none", "none: plain decoding")):
         found.append({"spec": spec, "name": name, "family": spec, "target": "", "tree": []})
     return found
+
+
+def offered_drafters(settings: Settings, target: str, costs: Mapping[tuple[str, str], float]) -> list[dict[str, Any]]:
+    """The known drafters and those that were used with `target` here, each with its measured cost or None."""
+    known = known_drafters(settings)
+    specs = {one["spec"] for one in known}
+    for used_with, spec in costs:
+        if used_with == target and spec not in specs:
+            known.append({"spec": spec, "name": spec, "family": "used", "target": "", "tree": []})
+    return [one | {"cost": costs.get((target, one["spec"]))} for one in known]
 
 
 def _home_folders(settings: Settings) -> list[tuple[str, Any]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tqdm import tqdm
 
-from backend.targets.loading import Progress
+Progress = Callable[[float, str], None]  #: told how far loading is: a fraction and a sentence
 
 
 def loading_bar(quiet: bool) -> Progress:

@@ -8,7 +8,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from backend.data.prompts import read_prompts
 from backend.decoding.loop import decode
@@ -20,6 +23,7 @@ from backend.errors import HeadwayError
 from backend.jobs.console import counting_bar, loading_bar, say
 from backend.settings import Settings
 
+CHAT: TypeAdapter[list[Message]] = TypeAdapter(Annotated[list[Message], Field(min_length=1)])
 #: Numbers of a request that are options of their own, in this order.
 NUMBERS = (
     "max_new_tokens",
@@ -64,6 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prompt = what.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--prompt", help="one prompt")
     prompt.add_argument("--prompts", metavar="FILE", help="JSONL with turns, ShareGPT, Alpaca or messages")
+    prompt.add_argument(
+        "--messages", metavar="FILE|JSON", help="a whole chat as it stands: a JSON list of {role, content}, or its file"
+    )
     what.add_argument("--limit", type=int, metavar="N", help="only the first N prompts of the file")
     what.add_argument("--system", help="system prompt instead of the template's own")
     what.add_argument("--raw", action="store_true", help="continue the text as it stands, without the chat template")
@@ -79,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--tree", help="chain-4, 3x2x1, medusa-63 or JSON paths; default: the tree stored with the drafter"
     )
-    how.add_argument("--max-depth", type=int, help="cut the tree to this depth")
+    how.add_argument("--max-depth", type=int, help="levels of the tree to keep; default: all, 0 drafts nothing")
     how.add_argument("--sampled", action="store_true", help="draw siblings at random instead of taking the best ones")
     how.add_argument(
         "--ban", type=int, action="append", default=[], metavar="ID", help="token id that is never emitted; repeatable"
@@ -105,7 +112,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Decode every prompt; raises HeadwayError for anything the person can mend."""
     if args.batch < 1:
         raise HeadwayError(f"--batch must be at least 1, but it is {args.batch}.")
-    requests = _requests(args)
+    requests = requests_of(args)
     bench = Workbench(settings, args.device, args.dtype, args.trust_remote_code)
     target = bench.target(args.target, loading_bar(args.json))
     drafter, warnings = bench.drafter(requests[0], target)
@@ -131,9 +138,12 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _requests(args: argparse.Namespace) -> list[DecodeRequest]:
+def requests_of(args: argparse.Namespace) -> list[DecodeRequest]:
+    """One request a prompt, checked as far as that goes before anything is loaded; HeadwayError for mistakes."""
     if args.prompt is not None:
         conversations: list[list[dict[str, str]]] = [[{"role": "user", "content": args.prompt}]]
+    elif args.messages is not None:
+        conversations = [read_messages(args.messages)]
     else:
         file = read_prompts(args.prompts, limit=args.limit)
         for line, reason in file.broken:
@@ -143,6 +153,25 @@ def _requests(args: argparse.Namespace) -> list[DecodeRequest]:
     for request in requests:
         check_request(request)
     return requests
+
+
+def read_messages(text: str) -> list[dict[str, str]]:
+    """The turns of a chat, from JSON or the name of a file with it. Raises HeadwayError for anything else."""
+    source = text
+    if not text.lstrip().startswith("["):
+        try:
+            source = Path(text).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise HeadwayError(f"--messages is neither a JSON list nor a readable file: {text[:80]!r}.") from error
+    try:
+        return [message.model_dump() for message in CHAT.validate_json(source)]
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors()[0]["loc"])
+        problem = error.errors()[0]["msg"] + (f" at {where}" if where else "")
+        raise HeadwayError(
+            f'--messages must be a JSON list like [{{"role": "user", "content": "Hello"}}] with the roles system, user '
+            f"and assistant, and at least one turn ({problem})."
+        ) from error
 
 
 def _first_turn(messages: list[dict[str, str]]) -> list[dict[str, str]]:

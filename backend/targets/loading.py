@@ -60,10 +60,12 @@ def load_model(
     trust_remote_code: bool = False,
     progress: Progress | None = None,
     settings: Settings | None = None,
+    context: int | None = None,
 ) -> LoadedModel:
     """Loads a target. Device None: CUDA, else Apple's MPS, else the CPU; dtype None: bfloat16 on CUDA, else float32.
 
-    `progress` receives (fraction, sentence). Code that comes with a model runs only with `trust_remote_code`.
+    `progress` receives (fraction, sentence). `context`: tokens that room is wanted for; memory is then told and checked
+    in all instead of a token. Code that comes with a model runs only with `trust_remote_code`.
     Raises HeadwayError for anything the user can mend: unknown name, damaged or incomplete checkpoint, no tokenizer, a
     model that is not a causal language model, too little memory.
     """
@@ -73,18 +75,22 @@ def load_model(
     report = progress or (lambda fraction, sentence: None)
     report(0.0, f"Looking for {found.name}")
     if found.kind is SourceKind.TINY:
-        return _load_tiny(found, place, number, report)
+        return _load_tiny(found, place, number, report, context)
     folder = fetch_folder(found, trust_remote_code, lambda f, sentence: report(0.6 * f, sentence), settings)
     config = _causal_config(found, folder, trust_remote_code)
     memory = estimate_folder(folder, config, number)
-    require_room(found.name, memory.weights_bytes, place)
-    report(0.6, f"Loading {found.name}: {memory.sentence}")
+    if context is None:
+        require_room(found.name, memory.weights_bytes, place)
+    else:
+        what = f"its weights and a text of {context} tokens"
+        require_room(found.name, memory.total_bytes(context), place, what=what)
+    report(0.6, f"Loading {found.name}: {memory.sentence(context)}")
     tokenizer = _load_tokenizer(found, folder, trust_remote_code)
     model = _load_weights(found, folder, number, trust_remote_code)
     _check_vocabulary(found, model, tokenizer)
     report(0.9, f"Moving {found.name} to {place}")
     _to_device(found, model, place)
-    report(1.0, f"Loaded {found.name}: {memory.sentence}")
+    report(1.0, f"Loaded {found.name}: {memory.sentence(context)}")
     return LoadedModel(model, tokenizer, found, place, number, folder, memory)
 
 
@@ -150,11 +156,13 @@ def fetch_folder(
     return download(source, trust_remote_code, progress)
 
 
-def _load_tiny(source: TargetSource, device: torch.device, dtype: torch.dtype, report: Progress) -> LoadedModel:
+def _load_tiny(
+    source: TargetSource, device: torch.device, dtype: torch.dtype, report: Progress, context: int | None
+) -> LoadedModel:
     model = tiny_model(source.tiny_kind or "", source.seed)
     torch.nn.Module.to(model, dtype)
     memory = estimate_model(model, model.config, dtype)
-    report(1.0, f"Built {source.name}: {memory.sentence}")
+    report(1.0, f"Built {source.name}: {memory.sentence(context)}")
     return LoadedModel(_to_device(source, model, device), tiny_tokenizer(), source, device, dtype, None, memory)
 
 

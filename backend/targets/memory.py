@@ -1,6 +1,7 @@
 """How much memory a target will need, worked out from its files before anything is loaded, and how much there is.
 
-Counts weights and the KV cache; activations and the allocator's slack come on top. Knows nothing of trees or drafters.
+Counts weights, the KV cache and the widest pass; the allocator's slack comes on top. Knows no trees and no
+drafters.
 """
 
 from __future__ import annotations
@@ -15,25 +16,38 @@ import torch
 from backend.errors import HeadwayError
 from backend.targets.checkpoint import stored_tensors
 
+PASS_ROWS = 512  #: rows of the widest pass: a chunk of a prompt
+LOGIT_ROWS = 64  #: rows that logits are computed for at once: a large tree
+
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """`num_weights`: parameters. `weights_bytes`: in the dtype to load in. `kv_bytes_per_token`: of one sequence."""
+    """`num_weights`: parameters. `weights_bytes`: in the dtype to load in. `kv_bytes_per_token`: of one sequence.
+    `pass_bytes`: what one pass needs while it runs.
+    """
 
     num_weights: int
     weights_bytes: int
     kv_bytes_per_token: int
+    pass_bytes: int
 
     def total_bytes(self, context: int, batch: int = 1) -> int:
-        """Weights plus the KV cache of `batch` sequences of `context` tokens."""
-        return self.weights_bytes + self.kv_bytes_per_token * context * batch
+        """Weights, the KV cache of `batch` sequences of `context` tokens, and room for a pass."""
+        return self.weights_bytes + self.kv_bytes_per_token * context * batch + self.pass_bytes
 
-    @property
-    def sentence(self) -> str:
-        """For showing, such as "134.5 million weights, 538 MB, and 92 kB of cache a token"."""
+    def sentence(self, context: int | None = None) -> str:
+        """For showing, such as "134.5 million weights, about 601 MB in all: 538 MB of weights, 18.4 MB of cache for
+        200 tokens, 44.3 MB for a pass"; without a context the cache is told a token.
+        """
+        weights = f"{_count(self.num_weights)} weights"
+        if context is None:
+            sizes = f"{bytes_in_words(self.weights_bytes)}, and {bytes_in_words(self.kv_bytes_per_token)}"
+            return f"{weights}, {sizes} of cache a token"
         return (
-            f"{_count(self.num_weights)} weights, {bytes_in_words(self.weights_bytes)}, "
-            f"and {bytes_in_words(self.kv_bytes_per_token)} of cache a token"
+            f"{weights}, about {bytes_in_words(self.total_bytes(context))} in all: "
+            f"{bytes_in_words(self.weights_bytes)} of weights, "
+            f"{bytes_in_words(self.kv_bytes_per_token * context)} of cache for {context} tokens, "
+            f"{bytes_in_words(self.pass_bytes)} for a pass"
         )
 
 
@@ -46,18 +60,33 @@ def estimate_folder(folder: Path, config: Any, dtype: torch.dtype) -> MemoryEsti
     if not tensors:
         stored = sum(file.stat().st_size for file in folder.glob("*.bin"))
         numel = stored // max(1, torch.empty(0, dtype=_stored_dtype(config)).element_size())
-        return MemoryEstimate(numel, numel * dtype.itemsize, kv_bytes_per_token(config, dtype))
+        return _estimate(numel, numel * dtype.itemsize, config, dtype)
     numel = sum(tensor.numel for tensor in tensors)
     size = sum(tensor.numel * dtype.itemsize for tensor in tensors)
     if getattr(config, "quantization_config", None) is not None:
         size = sum(tensor.num_bytes for tensor in tensors)
-    return MemoryEstimate(numel, size, kv_bytes_per_token(config, dtype))
+    return _estimate(numel, size, config, dtype)
 
 
 def estimate_model(model: torch.nn.Module, config: Any, dtype: torch.dtype) -> MemoryEstimate:
     """Estimate for a model that exists already (tiny targets): shared tensors count once."""
     numel = sum(parameter.numel() for parameter in model.parameters())
-    return MemoryEstimate(numel, numel * dtype.itemsize, kv_bytes_per_token(config, dtype))
+    return _estimate(numel, numel * dtype.itemsize, config, dtype)
+
+
+def _estimate(num_weights: int, weights_bytes: int, config: Any, dtype: torch.dtype) -> MemoryEstimate:
+    return MemoryEstimate(num_weights, weights_bytes, kv_bytes_per_token(config, dtype), pass_bytes(config, dtype))
+
+
+def pass_bytes(config: Any, dtype: torch.dtype) -> int:
+    """Bytes that live at once at the peak of a pass, roughly: six states and three inner activations a row of a prompt
+    chunk, or the logits of a tree in float32 with two copies that a rule makes of them, whichever is more.
+    """
+    text = config.get_text_config(decoder=True)
+    hidden = getattr(text, "hidden_size", None) or 0
+    inner = getattr(text, "intermediate_size", None) or 4 * hidden
+    vocab = getattr(text, "vocab_size", None) or 0
+    return int(max(PASS_ROWS * (6 * hidden + 3 * inner) * dtype.itemsize, LOGIT_ROWS * 3 * vocab * 4))
 
 
 def kv_bytes_per_token(config: Any, dtype: torch.dtype) -> int:
@@ -87,12 +116,14 @@ def available_bytes(device: torch.device) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def require_room(name: str, needed: int, device: torch.device, available: int | None = None) -> None:
-    """Raises HeadwayError when `needed` bytes clearly do not fit on the device."""
+def require_room(
+    name: str, needed: int, device: torch.device, available: int | None = None, what: str = "its weights"
+) -> None:
+    """Raises HeadwayError when `needed` bytes, for `what`, clearly do not fit on the device."""
     free = available_bytes(device) if available is None else available
     if needed > free:
         raise HeadwayError(
-            f"The target {name} needs {bytes_in_words(needed)} for its weights, but only {bytes_in_words(free)} are "
+            f"The target {name} needs {bytes_in_words(needed)} for {what}, but only {bytes_in_words(free)} are "
             f"free on {device}: choose a smaller model, bfloat16, or another device."
         )
 

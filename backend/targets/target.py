@@ -19,7 +19,7 @@ from backend.errors import HeadwayError
 from backend.targets import attention, tree_pass
 from backend.targets.identity import VersionIdentity
 from backend.targets.kv_cache import KVCache
-from backend.targets.packed_linear import pack_model
+from backend.targets.packed_linear import PackedFrom, pack_model
 from backend.targets.tree_pass import MaskInputs, PassOutput
 from backend.trees import DraftTree
 
@@ -45,7 +45,16 @@ class Target:
     num_parameters, eos_token_ids (frozenset), max_context (tokens a sequence may have, prompt included).
     """
 
-    def __init__(self, model: Any, tokenizer: Any, identity: VersionIdentity, name: str, pack: bool = True) -> None:
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        identity: VersionIdentity,
+        name: str,
+        pack: bool = True,
+        packed_from: PackedFrom | None = None,
+    ) -> None:
+        """`pack`: lay matrices out for few rows; `packed_from`: from how many rows on that pays (see kernels.py)."""
         self.model, self.tokenizer, self.identity, self.name = model.eval(), tokenizer, identity, name
         self.model.requires_grad_(False)
         self.config = model.config.get_text_config(decoder=True)
@@ -67,8 +76,9 @@ class Target:
         #: Columns that a pass of a single row has at least. More than 1 where a slightly wider pass is faster than the
         #: narrowest, as with oneDNN on some processors; see opening.py, which measures it.
         self.min_width = 1
+        self.packed_from = packed_from  #: for drafters, whose matrices go through the same kernels
         if pack:
-            pack_model(model)
+            pack_model(model, packed_from)
             self._head = model.get_output_embeddings()
 
     # -- weights that drafters start from ------------------------------------------------------------------------------

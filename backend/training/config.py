@@ -1,8 +1,10 @@
-"""How to train, as it stands in a form or a file; the same for every family. Knows no model."""
+"""How to train and how to distil, as it stands in a form or a file; the same for every family. Knows no model."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 
 class TrainConfig(BaseModel):
@@ -16,14 +18,27 @@ class TrainConfig(BaseModel):
     learning_rate: float = Field(1e-3, gt=0, le=1.0, description="peak learning rate")
     warmup_fraction: float = Field(0.05, ge=0, lt=1, description="part of the steps in which the learning rate rises")
     final_fraction: float = Field(0.0, ge=0, le=1, description="part of the peak at which the cosine ends")
-    weight_decay: float = Field(0.0, ge=0, le=1)
-    beta_1: float = Field(0.9, ge=0, lt=1)
-    beta_2: float = Field(0.95, ge=0, lt=1)
+    weight_decay: float = Field(0.0, ge=0, le=1, description="how strongly weights are pulled to zero")
+    beta_1: float = Field(0.9, ge=0, lt=1, description="memory of the optimiser's mean gradient")
+    beta_2: float = Field(0.95, ge=0, lt=1, description="memory of the optimiser's mean squared gradient")
     gradient_clip: float = Field(1.0, gt=0, description="largest norm of the gradient; longer ones are shortened")
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=1 << 31, description="same seed, same run")
     checkpoint_every: int = Field(100, ge=1, description="steps between checkpoints; a killed run loses at most these")
-    evaluate_every: int = Field(200, ge=1, description="steps between evaluations on held-out positions")
+    evaluate_every: int = Field(200, ge=1, description="steps between evaluations on held-out prompts")
     report_every: int = Field(10, ge=1, description="steps between reported losses")
+    explosion_reports: int = Field(
+        0, ge=0, le=10_000, description="stop when the loss stays exploded for this many reports in a row; 0: never"
+    )
+    explosion_factor: float = Field(
+        4.0, gt=1, le=1000, description="a loss counts as exploded above this many times its best running mean"
+    )
+    decode_prompts: int = Field(
+        4, ge=0, le=256, description="held-out prompts decoded at each evaluation to see the real acceptance; 0: none"
+    )
+    decode_tokens: int = Field(64, ge=2, le=2048, description="tokens decoded for each of these prompts")
+    keep: Literal["best", "last"] = Field(
+        "best", description="which weights the run ends with: those of the best real acceptance, or the last ones"
+    )
 
     def total_steps(self, positions: int) -> int:
         """Steps of the whole run over `positions` training positions; a last, smaller batch of an epoch is left out."""
@@ -33,3 +48,31 @@ class TrainConfig(BaseModel):
 
     def steps_per_epoch(self, positions: int) -> int:
         return max(1, positions // self.batch_tokens)
+
+
+class DistillConfig(BaseModel):
+    """How answers are made. Every user turn is answered once for each temperature."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_new_tokens: int = Field(
+        192, ge=1, le=8192, description="longest answer; longer ones are cut and marked truncated"
+    )
+    temperatures: tuple[float, ...] = Field(
+        (0.0, 1.0), min_length=1, description="every prompt is answered once at each of these"
+    )
+    batch: int = Field(32, ge=1, le=512, description="answers decoded at the same time")
+    seed: int = Field(0, ge=0, lt=1 << 31, description="same seed, same answers at a temperature above 0")
+    turns: int | None = Field(
+        None, ge=1, description="answer at most this many user turns of a conversation; default: all"
+    )
+    system: str | None = Field(None, description="system prompt; empty: the template's own default")
+
+    @field_validator("temperatures")
+    @classmethod
+    def _sensible(cls, values: tuple[float, ...]) -> tuple[float, ...]:
+        if any(not 0 <= value <= 5 for value in values):
+            raise ValueError("temperatures must lie between 0 and 5")
+        if len(set(values)) < len(values):
+            raise ValueError("each temperature may stand there once only")
+        return values

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from backend.acceptance import Rule, SamplingSettings
 from backend.data.answers import Answer, AnswerKey, AnswerWriter, read_answers
 from backend.data.prompts import Prompt
@@ -24,23 +22,7 @@ from backend.drafters.checkpoint import write_json_atomically
 from backend.drafters.plain.drafter import PlainDrafter
 from backend.errors import HeadwayError
 from backend.targets.target import Target
-
-
-class DistillConfig(BaseModel):
-    """How answers are made. Every user turn is answered once for each temperature."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    max_new_tokens: int = Field(
-        192, ge=1, le=8192, description="longest answer; longer ones are cut and marked truncated"
-    )
-    temperatures: tuple[float, ...] = Field((0.0, 1.0), min_length=1, description="one answer for each of these")
-    batch: int = Field(32, ge=1, le=512, description="answers decoded at the same time")
-    seed: int = Field(0, ge=0, description="same seed, same answers at a temperature above 0")
-    turns: int | None = Field(
-        None, ge=1, description="answer at most this many user turns of a conversation; default: all"
-    )
-    system: str | None = Field(None, description="system prompt; empty: the template's own default")
+from backend.training.config import DistillConfig
 
 
 @dataclass(frozen=True)

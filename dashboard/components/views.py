@@ -1,4 +1,4 @@
-"""The page's own components: gr.HTML with a constant template, drawn by a JavaScript module that mounts once and gets
+"""The pages' own components: gr.HTML with a constant template, drawn by a JavaScript module that mounts once and gets
 its data from the page's controller, not from Gradio.
 
 gr.HTML runs template text as code, so no text of a person or a model may ever reach a template; values reach the
@@ -14,10 +14,9 @@ import gradio as gr
 
 from dashboard.components.assets import base_path
 
-#: name of the module in js/views, and the events it triggers
-VIEWS: dict[str, tuple[str, ...]] = {
-    "link": (),  # value {run, request, error, at}: the run this page shows, or why a request was refused
-    "header": (),
+#: Views of the Live page: name of the module in js/views, and the events it triggers. They get the run's controller.
+LIVE_VIEWS: dict[str, tuple[str, ...]] = {
+    "link": ("ended",),  # value {run, request, error, at}: the run this page shows, or why a request was refused
     "banner": (),
     "chips": ("pick",),  # value [{label, prompt}]; pick {index}
     "command": (),  # value {text}
@@ -30,13 +29,22 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "recent": ("open",),  # open {run}
 }
 
+#: Views of all other pages, one a line. They get the page's feed (js/feed.js): status, jobs, streams of single jobs.
+VIEWS: dict[str, tuple[str, ...]] = {
+    "header": (),  # value {page, pages: [[name, path]]}
+    "home": (),
+    "run_table": (),
+    "jobs": (),  # value {title, kinds: [kind] or null, empty: sentence}
+}
+
 
 def view(name: str, value: Any = None, **kwargs: Any) -> gr.HTML:
     """The view of js/views/<name>.js; `kwargs` go to gr.HTML. Listen with `component.<event>(...)`."""
+    controller = "live" if name in LIVE_VIEWS else "feed"
     # Gradio finds the events of a component by their quoted names in this text.
-    events = ", ".join(f'"{event}"' for event in VIEWS[name])
+    events = ", ".join(f'"{event}"' for event in (LIVE_VIEWS | VIEWS)[name])
     load = (
-        f'import("{base_path()}/js/mount.js").then((headway) => '
-        f'headway.mount("{name}", element, {{ props, watch, trigger, events: [{events}] }}));'
+        f'import("{base_path()}/js/mount.js").then((headway) => headway.mount("{name}", "{controller}", element, '
+        f"{{ props, watch, trigger, server, events: [{events}] }}));"
     )
     return gr.HTML(value, html_template="<div></div>", js_on_load=load, apply_default_css=False, **kwargs)

@@ -8,11 +8,11 @@ light, so none of them queues: a queue would also hold one of the six connection
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 
 from dashboard.components.views import view
+from dashboard.pages.frame import LIGHT, on_load
 from dashboard.pages.live_form import LiveForm, build_form
 from dashboard.pages.live_handlers import Handlers
 from dashboard.presenters.form import FormValues
@@ -20,28 +20,18 @@ from dashboard.presenters.prompts import demo_prompts
 from dashboard.runs import Runs
 from dashboard.services import Services
 
-LIGHT: dict[str, Any] = {
-    "queue": False,
-    "concurrency_limit": 20,
-    "concurrency_id": "light",
-    "show_progress": "hidden",
-    "api_visibility": "private",
-}
 STOP_JS = "() => { window.headway.live.stop(); }"
 
 
-def live_page(services: Services, runs: Runs) -> gr.Blocks:
+def live_page(services: Services, runs: Runs) -> None:
+    """Builds the page inside its route."""
     demos = demo_prompts(services.settings.demo_prompts)
     first = FormValues(prompt=demos[0]["prompt"], target=services.settings.default_target)
-    page = gr.Blocks(title="Headway", analytics_enabled=False, fill_width=True)
-    with page:
-        view("header", elem_id="hw-header")
-        link = view("link", elem_id="hw-link")
-        with gr.Row(elem_id="hw-main"):
-            form = build_form(first, demos)
-            stage = build_stage()
-        wire(page, form, stage, link, Handlers(runs, demos, first))
-    return page
+    link = view("link", elem_id="hw-link")
+    with gr.Row(elem_id="hw-main"):
+        form = build_form(first, demos)
+        stage = build_stage()
+    wire(form, stage, link, Handlers(runs, demos, first))
 
 
 @dataclass(frozen=True)
@@ -78,7 +68,7 @@ def build_stage() -> Stage:
     return Stage(reply, send, new_chat, recent)
 
 
-def wire(page: gr.Blocks, form: LiveForm, stage: Stage, link: gr.HTML, handlers: Handlers) -> None:
+def wire(form: LiveForm, stage: Stage, link: gr.HTML, handlers: Handlers) -> None:
     """Which event calls what. Most handlers take the form's values and the link."""
     inputs = [*form.fields, link]
     prompt, tree, drafter = form["prompt"], form["tree"], form["drafter"]
@@ -88,10 +78,12 @@ def wire(page: gr.Blocks, form: LiveForm, stage: Stage, link: gr.HTML, handlers:
     gr.on([stage.send.click, stage.reply.submit], handlers.reply, [*inputs, stage.reply], after_reply, **LIGHT)
     stage.new_chat.click(handlers.new_chat, None, after_reply, **LIGHT)
     # `input` and `release` are a person's doing; `change` would also fire when a run is opened.
-    changes = [tree.input, form["max_depth"].release, form["temperature"].release, form["rule"].input, drafter.input]
+    changes = [tree.input, form["max_depth"].input, form["temperature"].release, form["rule"].input, drafter.input]
     gr.on(changes, handlers.run_again, [*inputs, form.auto], link, trigger_mode="always_last", **LIGHT)
     form.copy.click(handlers.command, inputs, form.command, **LIGHT)
     form.chips.pick(handlers.pick, None, prompt, **LIGHT)
+    # What drafting costs is known better after each run, and what was used is worth offering again.
     form["target"].input(handlers.choices, form["target"], drafter, **LIGHT)
+    link.ended(handlers.choices, form["target"], drafter, **LIGHT)
     stage.recent.open(handlers.open, None, inputs, **LIGHT)
-    page.load(handlers.load, None, inputs, **LIGHT)
+    on_load(handlers.load, None, inputs)

@@ -70,7 +70,8 @@ class Handlers:
     def command(self, *values: Any) -> dict[str, Any]:
         *fields, link = values
         try:
-            return {"text": as_command(to_request(FormValues.from_components(fields), earlier_turns(link)))}
+            request = to_request(FormValues.from_components(fields), earlier_turns(link))
+            return {"text": as_command(request, self._runs.started_with())}
         except Exception as error:
             return {"text": f"# {one_sentence(error)}"}
 

@@ -1,8 +1,10 @@
-"""A decode request as the command line that runs it. Knows the flags of `python app.py decode`, runs nothing."""
+"""A decode request as the command line that runs it. Knows the flags of `./run decode`, runs nothing."""
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections.abc import Mapping
 
 from backend.engine.protocol import DecodeRequest
 
@@ -18,33 +20,47 @@ FLAGS = (
     ("max_depth", "--max-depth"),
     ("seed", "--seed"),
 )
+MACHINE_FLAGS = (("device", "--device"), ("dtype", "--dtype"))
 
 
-def as_command(request: DecodeRequest) -> str:
-    """Shell text that repeats the run exactly; values that the command line assumes anyway are left out.
+def as_command(request: DecodeRequest, started_with: Mapping[str, str | bool] | None = None) -> str:
+    """Shell text that repeats the run exactly, in Headway's folder; values that the command line assumes anyway are
+    left out.
 
-    A command has one user turn: earlier turns of a chat cannot be written, which a comment line then says.
+    `started_with` is what the engine was started with, see EngineStatus.
     """
-    turns = list(request.messages)
-    options = [("--target", request.target), ("--drafter", request.drafter)]
-    if turns and turns[0].role == "system":
-        options.append(("--system", turns.pop(0).content))
-    prompt = request.raw_prompt if request.raw_prompt is not None else turns[-1].content if turns else ""
-    options += [("--prompt", prompt), ("--max-new-tokens", str(request.max_new_tokens)), ("--rule", request.rule)]
+    machine = started_with or {}
+    options = [("--target", request.target), ("--drafter", request.drafter), *_prompt(request)]
+    options += [("--max-new-tokens", str(request.max_new_tokens)), ("--rule", request.rule)]
     for name, flag in FLAGS:
         value = getattr(request, name)
         if value != DecodeRequest.model_fields[name].default:
             options.append((flag, str(value)))
     options += [("--ban", str(token)) for token in request.banned_tokens]
     options += [("--stop", text) for text in request.stop]
-    switches = {"--raw": request.raw_prompt is not None, "--sampled": request.sampled, "--force": request.force}
-    words = [
-        "python app.py decode",
-        *(_option(*option) for option in options),
-        *(flag for flag, on in switches.items() if on),
-    ]
-    note = "# the earlier turns of this chat are not part of the command\n" if len(turns) > 1 else ""
-    return note + " ".join(words)
+    options += [(flag, str(machine[name])) for name, flag in MACHINE_FLAGS if machine.get(name)]
+    switches = {
+        "--raw": request.raw_prompt is not None,
+        "--sampled": request.sampled,
+        "--force": request.force,
+        "--trust-remote-code": machine.get("trust_remote_code"),
+    }
+    words = [_option(*option) for option in options]
+    return " ".join(["./run decode", *words, *(flag for flag, on in switches.items() if on)])
+
+
+def _prompt(request: DecodeRequest) -> list[tuple[str, str]]:
+    """A single question as --prompt (and --system), a whole chat as --messages."""
+    if request.raw_prompt is not None:
+        return [("--prompt", request.raw_prompt)]
+    turns = [(message.role, message.content) for message in request.messages]
+    match turns:
+        case [("user", prompt)]:
+            return [("--prompt", prompt)]
+        case [("system", system), ("user", prompt)]:
+            return [("--system", system), ("--prompt", prompt)]
+    messages = [message.model_dump() for message in request.messages]
+    return [("--messages", json.dumps(messages, ensure_ascii=False))]
 
 
 def _option(flag: str, value: str) -> str:

@@ -153,9 +153,9 @@ def test_greedy_with_temperature_is_refused_with_a_remedy():
     ("arguments", "message"),
     [
         ({"name": "magic"}, "'magic'"),
-        ({"epsilon": 1.5}, r"epsilon must be 0 to 1, but it is 1\.5"),
+        ({"epsilon": 1.5}, r"\(epsilon\) must be 0 to 1, but it is 1\.5"),
         ({"epsilon": float("nan")}, "epsilon"),
-        ({"delta": -0.1}, r"delta must be 0 to 1, but it is -0\.1"),
+        ({"delta": -0.1}, r"\(delta\) must be 0 to 1, but it is -0\.1"),
     ],
 )
 def test_a_rule_out_of_range_is_refused(arguments: dict, message: str):

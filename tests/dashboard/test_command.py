@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.engine.protocol import DecodeRequest, Message
+from backend.errors import HeadwayError
 from backend.jobs import decode_command
 from dashboard.presenters.command import as_command
 
 
-def parsed(command: str) -> DecodeRequest:
-    """What the real command line makes of the command."""
+def arguments(command: str) -> argparse.Namespace:
     words = shlex.split(command)
-    assert words[:3] == ["python", "app.py", "decode"]
+    assert words[:2] == ["./run", "decode"]
     parser = argparse.ArgumentParser()
     decode_command.add_arguments(parser)
-    args = parser.parse_args(words[3:])
-    return decode_command.request_of(args, [{"role": "user", "content": args.prompt}])
+    return parser.parse_args(words[2:])
+
+
+def parsed(command: str) -> DecodeRequest:
+    """What the real command line makes of the command."""
+    [request] = decode_command.requests_of(arguments(command))
+    return request
 
 
 TEXT = st.text(alphabet=st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), max_size=30)
 
 
-@given(prompt=TEXT, system=TEXT, stop=st.lists(TEXT, max_size=2), temperature=st.floats(0, 5), raw=st.booleans())
+PROMPT = TEXT.filter(lambda text: text.strip())
+TEMPERATURE = st.one_of(st.just(0.0), st.floats(0.001, 100))
+
+
+@given(prompt=PROMPT, system=TEXT, stop=st.lists(TEXT, max_size=2), temperature=TEMPERATURE, raw=st.booleans())
 def test_the_command_is_the_request(prompt: str, system: str, stop: list[str], temperature: float, raw: bool) -> None:
     turns = (Message(role="system", content=system), Message(role="user", content=prompt))
     request = DecodeRequest(
@@ -49,8 +60,7 @@ def test_the_command_is_the_request(prompt: str, system: str, stop: list[str], t
 def test_a_plain_request_is_a_short_command() -> None:
     request = DecodeRequest(messages=(Message(role="user", content="Hi"),))
     assert as_command(request) == (
-        "python app.py decode --target smollm2-135m --drafter builtin-medusa --prompt Hi "
-        "--max-new-tokens 128 --rule greedy"
+        "./run decode --target smollm2-135m --drafter builtin-medusa --prompt Hi --max-new-tokens 128 --rule greedy"
     )
 
 
@@ -62,8 +72,35 @@ def test_a_shell_reads_the_prompt_as_it_is(prompt: str) -> None:
     )
 
 
-def test_earlier_turns_are_said_to_be_missing() -> None:
-    roles = ("user", "assistant", "user")
-    request = DecodeRequest(messages=tuple(Message(role=role, content=role) for role in roles))  # type: ignore[arg-type]
-    note, command = as_command(request).split("\n")
-    assert note.startswith("# ") and parsed(command).messages[-1].content == "user"
+@given(turns=st.lists(st.tuples(st.sampled_from(["system", "user", "assistant"]), TEXT), max_size=4), prompt=PROMPT)
+def test_a_whole_chat_is_repeated_exactly(turns: list[tuple[str, str]], prompt: str) -> None:
+    messages = [Message(role=role, content=text) for role, text in [*turns, ("user", prompt)]]  # type: ignore[arg-type]
+    request = DecodeRequest(messages=tuple(messages))
+    assert parsed(as_command(request)) == request
+
+
+def test_a_chat_can_come_from_a_file_and_mistakes_are_one_sentence(tmp_path: Path) -> None:
+    chat = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+    file = tmp_path / "chat.json"
+    file.write_text(json.dumps(chat))
+    assert decode_command.read_messages(str(file)) == decode_command.read_messages(json.dumps(chat)) == chat
+    for wrong in ("[]", "[1", '[{"role": "wizard", "content": "x"}]', "missing.json", '[{"role": "user"}]'):
+        with pytest.raises(HeadwayError, match=r"^--messages ") as error:
+            decode_command.read_messages(wrong)
+        assert "\n" not in str(error.value) and str(error.value).endswith(".")
+
+
+def test_the_command_says_how_the_engine_was_started() -> None:
+    request = DecodeRequest(messages=(Message(role="user", content="Hi"),))
+    command = as_command(request, {"device": "cuda:1", "dtype": "float16", "trust_remote_code": True})
+    args = arguments(command)
+    assert (args.device, args.dtype, args.trust_remote_code) == ("cuda:1", "float16", True)
+    assert parsed(command) == request
+    plain = arguments(as_command(request, {}))
+    assert (plain.device, plain.dtype, plain.trust_remote_code) == (None, None, False)
+
+
+@pytest.mark.parametrize("depth", [None, 0, 3])
+def test_a_depth_of_none_is_not_written_and_zero_is(depth: int | None) -> None:
+    request = DecodeRequest(messages=(Message(role="user", content="Hi"),), max_depth=depth)
+    assert ("--max-depth" in as_command(request)) == (depth is not None) and parsed(as_command(request)) == request

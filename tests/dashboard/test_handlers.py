@@ -120,7 +120,7 @@ def test_demo_buttons_send_back_only_what_there_is(handlers: Handlers, index: An
 
 
 def test_the_command_box_tells_mistakes_as_a_comment(handlers: Handlers) -> None:
-    assert handlers.command(*FORM.to_components(), None)["text"].startswith("python app.py decode")
+    assert handlers.command(*FORM.to_components(), None)["text"].startswith("./run decode")
     assert handlers.command(*replace(FORM, prompt="").to_components(), None)["text"] == "# Type a prompt first."
 
 

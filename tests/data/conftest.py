@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from backend.data.answers import Answer
@@ -26,12 +26,72 @@ REWRITING_TEMPLATE = (
     "{% if m['role'] == 'user' or loop.last %}{{ m['content'] }}{% else %}...{% endif %}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+# Turns as Llama 3 marks them, tools in the system turn, calls as JSON, outputs in a turn of their own, answers trimmed.
+LLAMA_TEMPLATE = (
+    "<|endoftext|>{% if tools %}<|im_start|>system<|pad|>\n\nTools:\n{% for t in tools %}{{ t | tojson }}\n{% endfor %}"
+    "<|im_end|>{% endif %}{% for m in messages %}{% if 'tool_calls' in m %}"
+    "{% if m.tool_calls | length != 1 %}{{ raise_exception('only single tool-calls') }}{% endif %}"
+    "<|im_start|>assistant<|pad|>\n\n"
+    '{"name": "{{ m.tool_calls[0].function.name }}", "parameters": {{ m.tool_calls[0].function.arguments | tojson }}}'
+    "<|im_end|>{% elif m.role == 'tool' %}<|im_start|>ipython<|pad|>\n\n{{ m.content | tojson }}<|im_end|>"
+    "{% else %}<|im_start|>{{ m.role }}<|pad|>\n\n{{ m.content | trim }}<|im_end|>{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant<|pad|>\n\n{% endif %}"
+)
+# As Qwen does: outputs are merged into one user turn, thinking is dropped from answers before the latest question, the
+# latest answer always opens with a thinking part.
+QWEN_TEMPLATE = (
+    "{% if tools %}<|im_start|>system\n<tools>{% for t in tools %}\n{{ t | tojson }}{% endfor %}\n</tools><|im_end|>\n"
+    "{% endif %}{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}"
+    "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
+    "{% for m in messages %}{% if m.role == 'tool' %}"
+    "{% if loop.first or messages[loop.index0 - 1].role != 'tool' %}<|im_start|>user{% endif %}"
+    "\n<tool_response>\n{{ m.content }}\n</tool_response>"
+    "{% if loop.last or messages[loop.index0 + 1].role != 'tool' %}<|im_end|>\n{% endif %}"
+    "{% elif m.role == 'assistant' %}<|im_start|>assistant\n"
+    "{% if loop.index0 > ns.last %}<think>\n{{ m.reasoning_content or '' }}\n</think>\n\n{% endif %}{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}{% if not loop.first or m.content %}\n{% endif %}<tool_call>\n"
+    '{"name": "{{ c.function.name }}", "arguments": '
+    "{% if c.function.arguments is string %}{{ c.function.arguments }}{% else %}{{ c.function.arguments | tojson }}"
+    "{% endif %}}\n</tool_call>{% endfor %}<|im_end|>\n"
+    "{% else %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+# Takes arguments as JSON text only, and wants ids of nine letters or digits, as some templates do.
+TEXT_ARGUMENTS_TEMPLATE = (
+    "{% for t in tools or [] %}T:{{ t.function.name }}\n{% endfor %}{% for m in messages %}{% if m.tool_calls %}"
+    "{% for c in m.tool_calls %}{% if c.id | length != 9 %}{{ raise_exception('ids of nine') }}{% endif %}"
+    "C:{{ c.function.name + ' ' + c.function.arguments }}<|im_end|>{% endfor %}"
+    "{% else %}{{ m.role }}:{{ m.content }}<|im_end|>{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}"
+)
+WEATHER = {"type": "function", "function": {"name": "weather", "description": "Look it up.", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}}}}}  # fmt: skip
 
 
 def with_template(template: str | None) -> PreTrainedTokenizerFast:
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = template
     return tokenizer
+
+
+def with_tokens(template: str, *tokens: str, special: bool = True) -> PreTrainedTokenizerFast:
+    """The tiny tokenizer under a template, with tokens added behind its own (from 260 on)."""
+    tokenizer = with_template(template)
+    tokenizer.add_tokens([AddedToken(token, special=special, normalized=False) for token in tokens])
+    return tokenizer
+
+
+def tool_talk(*arguments: dict[str, Any], output: str = "rain", answer: str = "It rains.") -> list[dict[str, Any]]:
+    """A question, one call for each of `arguments`, as many outputs, and an answer."""
+    calls = [
+        {"type": "function", "id": f"call{n:05d}", "function": {"name": "weather", "arguments": one}}
+        for n, one in enumerate(arguments, 1)
+    ]
+    outputs = [{"role": "tool", "name": "weather", "tool_call_id": call["id"], "content": output} for call in calls]
+    return [
+        {"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "", "tool_calls": calls},
+        *outputs, {"role": "assistant", "content": answer},
+    ]  # fmt: skip
 
 
 def merging_tokenizer() -> PreTrainedTokenizerFast:

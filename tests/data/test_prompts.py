@@ -15,6 +15,8 @@ from backend.data.prompts import Message, Prompt, read_prompts, split_by_hash
 from backend.errors import HeadwayError
 
 Write = Callable[[Sequence[Any]], Path]
+CALL = {"name": "add", "arguments": {"a": 1}}
+TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
 TURNS = {"question_id": 7, "category": "math", "turns": ["a", "b"], "reference": ["x"]}
 SHAREGPT = {"id": "s", "conversations": [
     {"from": "system", "value": "be kind"}, {"from": "human", "value": "hi"}, {"from": "gpt", "value": "hello"}]}
@@ -68,19 +70,30 @@ def test_limit_and_repeated_ids(write_rows: Write) -> None:
         ({"turns": ["a"], "category": 5}, "category is no text"),
         ({"conversations": {}}, "conversations is not a list"),
         ({"conversations": [3]}, "message 1 is no JSON object"),
-        ({"conversations": [{"from": "tool", "value": "x"}]}, "unknown speaker 'tool'"),
+        ({"conversations": [{"from": "robot", "value": "x"}]}, "unknown speaker 'robot'"),
+        ({"conversations": [{"from": "tool", "value": "x"}]}, "does not begin with the user"),
         ({"conversations": [{"from": "gpt", "value": "x"}]}, "does not begin with the user"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "message 1 is no text"),
         ({"instruction": None}, "instruction is no text"),
+        ({"turns": ["a"], "tools": "[{"}, "tools is text, but no valid JSON"),
+        ({"turns": ["a"], "tools": {"name": "f"}}, "tools is not a list"),
+        ({"turns": ["a"], "tools": [{"type": "function", "function": {}}]}, "the name of tool 1 is no text"),
+        ({"turns": ["a"], "special_tokens": ["<a>", " "]}, "special_tokens is not a list of texts"),
+        ({"messages": [{"role": "user", "content": "a"}, {"role": "tool", "content": "x"}]}, "no assistant called"),
+        ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"function": {}}]}]},
+         "the name in tool call 1 of message 2 is no text"),
+        ({"messages": [{"role": "user", "content": "a"},
+                       {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[1]"}}]}]},
+         "the arguments of tool call 1 of message 2 are no JSON object"),
+        ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": None}]}, "2 is no text"),
     ],
 )
 def test_broken_rows_are_described_and_not_fatal(write_rows: Write, row: Any, reason: str) -> None:
     file = read_prompts(write_rows([TURNS, row]))
     assert len(file.prompts) == 1 and [line for line, _ in file.broken] == [2]
     assert reason in file.broken[0][1]
-    if row != "[" * 100_000:  # as a first row this is a damaged array
-        with pytest.raises(HeadwayError, match="No usable prompt"):
-            read_prompts(write_rows([row]))
+    with pytest.raises(HeadwayError, match="No usable prompt"):
+        read_prompts(write_rows([row]))
 
 
 def test_unreadable_files_are_one_sentence(tmp_path: Path, write_rows: Write) -> None:
@@ -90,8 +103,8 @@ def test_unreadable_files_are_one_sentence(tmp_path: Path, write_rows: Write) ->
         read_prompts(tmp_path)
     with pytest.raises(HeadwayError, match="the file is empty"):
         read_prompts(write_rows(["", "  "]))
-    with pytest.raises(HeadwayError, match="begins like a JSON array"):
-        read_prompts(write_rows(['[{"turns": ["a"]}']))
+    with pytest.raises(HeadwayError, match="line 1: is cut off: the array has no end"):
+        read_prompts(write_rows(['[{"turns": ["a"']))
     (tmp_path / "latin").write_bytes('{"turns": ["Käse"]}'.encode("latin-1"))
     with pytest.raises(HeadwayError, match="is not UTF-8"):
         read_prompts(tmp_path / "latin")
@@ -115,3 +128,31 @@ def test_split_fraction_and_seed() -> None:
     assert 140 < len(first) < 260 and first != second
     with pytest.raises(ValueError, match=r"between 0 and 1, got 1\.5"):
         split_by_hash(prompts, 1.5, 1)
+
+
+def test_tools_calls_and_outputs_in_both_shapes(write_rows: Write) -> None:
+    asked = {"role": "user", "content": "1 and 2?"}
+    called = {"role": "assistant", "content": None, "tool_calls": [{"function": {**CALL, "arguments": '{"a": 1}'}}]}
+    told = [{"role": "tool", "content": ""}, {"role": "assistant", "content": "3", "reasoning_content": "easy"}]
+    openai = {"messages": [asked, called, *told], "tools": [TOOL["function"]]}
+    sharegpt = {"tools": json.dumps([TOOL]), "conversations": [
+        {"from": "human", "value": "1 and 2?"}, {"from": "function_call", "value": json.dumps(CALL)},
+        {"from": "observation", "value": "3"}, {"from": "gpt", "value": "3"}]}
+    first, second = read_prompts(write_rows([openai, sharegpt])).prompts
+    call = {"type": "function", "function": CALL, "id": "call00001"}
+    assert first.messages == (
+        Message("user", "1 and 2?"), Message("assistant", "", (call,)),
+        Message("tool", "", name="add", tool_call_id="call00001"), Message("assistant", "3", reasoning="easy"))
+    assert second.messages is not None and second.messages[1] == first.messages[1]
+    assert first.tools == second.tools == (TOOL,) and first.num_answers == second.num_answers == 2
+    assert first.chat()[1] == {"role": "assistant", "content": "", "tool_calls": [call]}
+    assert first.chat()[3]["reasoning_content"] == "easy"
+
+
+def test_a_first_row_may_speak_for_all(write_rows: Write) -> None:
+    head = {"special_tokens": ["<call>", "<end>", "<call>"], "tools": [TOOL]}
+    own = {"turns": ["b"], "special_tokens": [], "tools": []}
+    file = read_prompts(write_rows([head, {"turns": ["a"]}, own, head]))
+    assert [(p.question_id, p.special_tokens, p.tools) for p in file.prompts] == [
+        ("row-2", ("<call>", "<end>"), (TOOL,)), ("row-3", (), ())]
+    assert [line for line, _ in file.broken] == [4]  # later it is a row like any other

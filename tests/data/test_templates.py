@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from backend.data.templates import (
     RAW_NOTICE,
+    answer_samples,
     describe_mask,
     encode_chat,
     encode_raw,
     format_mask,
     loss_mask,
+    mask_conversation,
     raw_notice,
 )
 from backend.errors import HeadwayError
@@ -96,11 +98,25 @@ def test_tokens_that_would_join_across_the_border_are_encoded_apart() -> None:
     assert [token for token, yes in zip(ids, mask, strict=True) if yes] == [256, *b"yes", 259]
 
 
-def test_a_template_that_rewrites_history_is_refused() -> None:
+def test_answers_that_a_template_rewrites_are_masked_and_told() -> None:
     tokenizer = with_template(REWRITING_TEMPLATE)
     assert sum(loss_mask(tokenizer, chat("a", "b"))[1]) == 2
-    with pytest.raises(HeadwayError, match=r"rewrites earlier turns \(seen at message 2\)"):
-        loss_mask(tokenizer, chat("a", "b", "c", "d"))
+    found = mask_conversation(tokenizer, chat("a", "b", "c", "d"))
+    assert [token for token, yes in zip(found.ids, found.mask, strict=True) if yes] == [100, END]
+    assert (found.num_answers, found.num_trained_answers) == (2, 1)
+    assert found.note is not None and "1 of 2 answers are not trained on" in found.note
+    samples = answer_samples(tokenizer, chat("a", "b", "c", "d"))
+    assert [answer for _, answer in samples] == [[98, END], [100, END]]
+    assert [prompt for prompt, _ in samples] == [
+        encode_chat(tokenizer, chat("a")), encode_chat(tokenizer, chat("a", "b", "c"))]
+
+
+def test_an_answer_without_the_opening_the_target_gives_it_is_refused() -> None:
+    opening = "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
+    tokenizer = with_template(REWRITING_TEMPLATE.partition("{% if add_generation_prompt")[0] + opening)
+    with pytest.raises(HeadwayError, match=r"begins its answers with “.*<think>”, but the answer in message 2"):
+        loss_mask(tokenizer, chat("a", "b"))
+    assert sum(loss_mask(tokenizer, chat("a", "<think>\nhm</think>b"))[1]) == len("hm</think>b") + 1
 
 
 def test_an_added_token_that_is_not_special_but_opens_turns_is_refused_in_text() -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from sqlalchemy import event as database_event
 
 from backend.engine.lease import device_lease
 from backend.engine.protocol import DecodeRequest, Event, Message
 from backend.engine.service import LocalEngine
 from backend.errors import HeadwayError
 from backend.settings import Settings
-from storage import Store
+from storage import Store, StoreError
 
 
 def ask(text: str = "hello hello hello", **values: Any) -> DecodeRequest:
@@ -197,3 +200,101 @@ def test_an_engine_without_a_store_decodes_all_the_same(settings: Settings) -> N
     engine = LocalEngine(settings)
     assert list(engine.events(engine.submit(ask())))[-1].kind == "result"
     engine.close()
+
+
+def test_drafters_that_were_used_are_offered_with_their_cost(engine: LocalEngine) -> None:
+    list(engine.events(engine.submit(ask(drafter="draft:tiny-llama:1", max_new_tokens=8))))
+    used = {one["spec"]: one for one in engine.drafters("tiny-llama")}["draft:tiny-llama:1"]
+    assert used["cost"] > 0 and used["name"] == "draft:tiny-llama:1"
+    assert "draft:tiny-llama:1" not in {one["spec"] for one in engine.drafters("tiny-qwen3")}
+    specs = [one["spec"] for one in engine.drafters("tiny-llama")]
+    assert len(specs) == len(set(specs))
+
+
+def test_the_conditions_say_how_narrow_a_pass_is_and_the_status_how_it_was_started(
+    settings: Settings, store: Store
+) -> None:
+    engine = LocalEngine(settings, store, device="cpu", trust_remote_code=True)
+    started = next(event for event in engine.events(engine.submit(ask())) if event.kind == "started")
+    assert started.data["conditions"]["min_width"] >= 1
+    assert engine.status().started_with == {"device": "cpu", "trust_remote_code": True}
+    engine.close()
+
+
+@contextmanager
+def _pragma(store: Store, pragma: str) -> Iterator[None]:
+    """Every connection the store takes obeys `pragma`; the pool starts afresh before and after."""
+
+    def obey(connection: Any, *_: Any) -> None:
+        connection.execute(pragma)
+
+    store._engine.dispose()
+    database_event.listen(store._engine, "connect", obey)
+    try:
+        yield
+    finally:
+        database_event.remove(store._engine, "connect", obey)
+        store._engine.dispose()
+
+
+def _full(store: Store, room: int) -> str:
+    """The pragma that leaves `room` pages of 4096 bytes: SQLite then says what it says on a full disk."""
+    with store._engine.connect() as connection:
+        return f"PRAGMA max_page_count={connection.exec_driver_sql('PRAGMA page_count').scalar_one() + room}"
+
+
+def _everything(store: Store) -> list[Any]:
+    return [(store.get_run(run.id), store.steps(run.id)) for run in store.list_runs()]
+
+
+def test_a_disk_that_fills_up_ends_the_run_with_one_sentence_and_costs_nothing_stored(
+    engine: LocalEngine, store: Store
+) -> None:
+    list(engine.events(engine.submit(ask())))
+    before = _everything(store)
+    with _pragma(store, _full(store, room=6)):
+        run_id = engine.submit(ask(max_new_tokens=400))
+        events = list(engine.events(run_id))
+        assert kinds(events)[-2:] == ["step", "failed"]
+        sentence = events[-1].data["error"]
+        assert "is full; free some space" in sentence and sentence.endswith(".") and "\n" not in sentence
+        with pytest.raises(StoreError, match="is full"):
+            engine.submit(ask("x" * 100_000))
+    assert [pair for pair in _everything(store) if pair[0].id != run_id] == before
+    list(engine.events(engine.submit(ask())))  # space was freed: the next run is stored, the failed one marked
+    assert store.get_run(run_id).status == "failed" and store.get_run(run_id).error == sentence
+    assert [run.status for run in store.list_runs()] == ["finished", "failed", "finished"]
+
+
+def test_a_store_that_can_only_be_read_refuses_runs_with_one_sentence_and_still_shows_the_old_ones(
+    settings: Settings, store: Store
+) -> None:
+    first = LocalEngine(settings, store)
+    run_id = first.submit(ask())
+    shown = list(first.events(run_id))
+    first.close()
+    before = _everything(store)
+    engine = LocalEngine(settings, store)
+    with _pragma(store, "PRAGMA query_only=ON"):  # SQLite's error is that of a read-only file, which root never meets
+        with pytest.raises(StoreError, match=r"cannot be written; make it and its folder writable\.$"):
+            engine.submit(ask())
+        again = list(engine.events(run_id))
+        assert again[-1].data["tokens"] == shown[-1].data["tokens"]
+    engine.close()
+    assert _everything(store) == before
+
+
+def test_a_store_that_becomes_read_only_in_the_middle_fails_the_run(
+    engine: LocalEngine, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = store.append_steps
+
+    def refused(*args: Any) -> None:
+        with _pragma(store, "PRAGMA query_only=ON"):
+            append(*args)
+
+    monkeypatch.setattr(store, "append_steps", refused)
+    run_id = engine.submit(ask())
+    last = list(engine.events(run_id))[-1]
+    assert last.kind == "failed" and "cannot be written" in last.data["error"]
+    assert store.get_run(run_id).status == "failed" and store.get_run(run_id).error == last.data["error"]

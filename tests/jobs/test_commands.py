@@ -63,8 +63,7 @@ def test_decode_prints_one_object_a_prompt_in_order(capsys: pytest.CaptureFixtur
         (["--prompt", "x", "--temperature", "1", "--rule", "greedy"], "greedy rule"),
         (["--prompt", "x", "--tree", "[[1,2]]"], "no parent"),
         (["--prompt", "x", "--tree", "[[1,"], "not valid JSON"),
-        (["--prompt", "x", "--epsilon", "7"], "--epsilon"),
-        (["--prompt", "x", "--max-new-tokens", "0"], "--max-new-tokens"),
+        (["--prompt", "x", "--max-new-tokens", "0"], "The longest answer must be 1 to 8192 tokens, but it is 0."),
         (["--prompt", "x", "--max-new-tokens", "8000"], "shorten the prompt"),
         (["--prompt", "x", "--drafter", "nobody"], "Unknown drafter"),
         (["--prompt", "x", "--target", "no-such-model"], "There is no target"),
@@ -78,6 +77,16 @@ def test_mistakes_are_one_sentence(capsys: pytest.CaptureFixture[str], words: li
     code, out, err = run(capsys, "decode", *TINY, "--drafter", "ngram", "--json", *words)
     assert code == 2 and out == "" and sentence in err
     assert len(err.strip().splitlines()) == 1 and "Traceback" not in err
+
+
+@pytest.mark.parametrize("variable", ["HEADWAY_HOME", "HEADWAY_CACHE"])
+def test_a_folder_that_cannot_be_made_is_one_sentence_that_names_the_variable(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str
+) -> None:
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setenv(variable, str(tmp_path / "file" / "below"))
+    code, out, err = run(capsys, "runs")
+    assert code == 2 and out == "" and f"set {variable} to a folder" in err and len(err.strip().splitlines()) == 1
 
 
 def test_distil_train_decode_and_the_heads_of_another_target_are_refused(

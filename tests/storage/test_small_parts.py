@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from storage import traces
 from storage.columns import decode_text, encode_text
-from storage.identifiers import identity_hash, new_run_id
+from storage.identifiers import identity_hash, new_id
 from tests.storage.samples import NASTY
 
 # Half of the characters are those the encoding itself uses.
@@ -62,14 +62,14 @@ def test_damaged_blobs_are_noticed(damage) -> None:  # type: ignore[no-untyped-d
 
 def test_run_ids_sort_by_time_even_when_the_clock_goes_back() -> None:
     far = 2_000_000_000_000
-    ids = [new_run_id(far), new_run_id(far), new_run_id(far - 5_000), new_run_id(far + 1_000)]
+    ids = [new_id(far), new_id(far), new_id(far - 5_000), new_id(far + 1_000)]
     assert ids == sorted(ids) and len({id[:9] for id in ids}) == 4
     assert all(len(id) == 13 for id in ids)
 
 
 def test_run_ids_of_threads_differ() -> None:
     ids: list[str] = []
-    threads = [threading.Thread(target=lambda: ids.extend(new_run_id() for _ in range(500))) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: ids.extend(new_id() for _ in range(500))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

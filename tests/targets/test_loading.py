@@ -84,7 +84,8 @@ def test_memory_estimate_is_exact_for_weights_and_cache(folder: Path) -> None:
     assert estimate.num_weights == sum(p.numel() for p in tiny_model("llama").parameters())
     assert estimate.weights_bytes == 2 * estimate.num_weights
     assert estimate.kv_bytes_per_token == 3 * 2 * 2 * 16 * 2  # layers, keys and values, heads, head size, bytes
-    assert estimate.total_bytes(10, 2) == estimate.weights_bytes + 20 * estimate.kv_bytes_per_token
+    used = estimate.weights_bytes + 20 * estimate.kv_bytes_per_token
+    assert estimate.total_bytes(10, 2) == used + estimate.pass_bytes and estimate.pass_bytes > 0
     assert estimate_memory("tiny-llama", "bfloat16", "cpu") == estimate
 
 
@@ -111,6 +112,18 @@ def test_too_little_memory_is_said_before_loading(folder: Path, monkeypatch: pyt
     monkeypatch.setattr(memory, "available_bytes", lambda device: 100_000)
     monkeypatch.setattr(loading, "_load_weights", lambda *args: pytest.fail("weights were read"))
     assert "needs 577 kB for its weights, but only 100 kB are free on cpu" in refusal(folder)
+
+
+def test_memory_is_told_and_checked_in_all_for_the_context_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    loaded = load_model(str(folder), "cpu", progress=lambda _, sentence: told.append(sentence), context=1000)
+    total = memory.bytes_in_words(loaded.memory.total_bytes(1000))
+    assert f"about {total} in all: 577 kB of weights" in told[-1] and "of cache for 1000 tokens" in told[-1]
+    monkeypatch.setattr(memory, "available_bytes", lambda device: 600_000)
+    monkeypatch.setattr(loading, "_load_weights", lambda *args: pytest.fail("weights were read"))
+    assert f"needs {total} for its weights and a text of 1000 tokens" in refusal(folder, context=1000)
 
 
 def test_bytes_read_well() -> None:

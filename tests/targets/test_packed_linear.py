@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from backend.targets.packed_linear import PackedLinear, can_pack, pack_linear, pack_model
+from backend.targets.packed_linear import NEVER, RowLinear, can_pack, pack_linear, pack_model
 from backend.targets.tiny import tiny_model
 
 
@@ -18,7 +18,8 @@ def test_packed_equals_plain(shape: tuple[int, ...], bias: bool) -> None:
     for parameter in linear.parameters():
         nn.init.normal_(parameter, generator=g)
     packed = pack_linear(linear.weight, linear.bias)
-    assert isinstance(packed, PackedLinear) == torch.backends.mkldnn.is_available()
+    assert isinstance(packed, RowLinear)
+    assert (packed.packed_from == 1) == torch.backends.mkldnn.is_available()
     x = torch.randn(shape, generator=g)
     with torch.inference_mode():
         torch.testing.assert_close(packed(x), linear(x), atol=1e-5, rtol=1e-5)
@@ -32,7 +33,7 @@ def test_what_cannot_be_packed_stays_plain() -> None:
     assert not can_pack(torch.zeros(2, 2, device="meta"))
     weight, bias = torch.randn(3, 4).bfloat16(), torch.randn(3).bfloat16()
     plain = pack_linear(weight, bias)
-    assert not isinstance(plain, PackedLinear)
+    assert isinstance(plain, RowLinear) and plain.packed_from == NEVER
     x = torch.randn(2, 4).bfloat16()
     assert torch.equal(plain(x), nn.functional.linear(x, weight, bias))
 

@@ -11,7 +11,8 @@ import pytest
 from backend.errors import HeadwayError
 from backend.settings import Settings
 from backend.targets import sources
-from backend.targets.sources import SourceKind, TargetSource, builtin_names, resolve_source
+from backend.targets.sources import TINY_KINDS, SourceKind, TargetSource, builtin_names, resolve_source
+from backend.targets.tiny import KINDS
 
 
 def test_builtin_names_resolve() -> None:
@@ -21,6 +22,10 @@ def test_builtin_names_resolve() -> None:
         assert resolve_source(name).kind is not SourceKind.FOLDER
     assert resolve_source("tiny-gpt_neox") == TargetSource("tiny-gpt_neox", SourceKind.TINY, tiny_kind="gpt_neox")
     assert resolve_source(" tiny-llama:7 ").seed == 7
+
+
+def test_the_tiny_kinds_are_those_that_can_be_made() -> None:
+    assert TINY_KINDS == KINDS
 
 
 def test_smollm2_comes_from_the_package_else_from_the_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from backend.data.answers import Answer
 from backend.errors import HeadwayError
 from backend.training.split import split_held_out
 from backend.training.token_map import choose_tokens
@@ -25,7 +26,7 @@ def test_sizes_outside_the_vocabulary_are_refused(size: int) -> None:
 
 
 def test_a_prompt_is_on_one_side_only_and_stays_there() -> None:
-    answers = [Pair((i, i + 1), (j,)) for i in range(200) for j in range(2)]
+    answers = [Answer(f"q{i}", "none", (i, i + 1), (j,), 0.0, j, "eos", False) for i in range(200) for j in range(2)]
     train, held = split_held_out(answers, 0.2)
     assert len(train) + len(held) == 400 and 40 < len(held) < 120
     assert not {a.prompt_ids for a in train} & {a.prompt_ids for a in held}
@@ -33,3 +34,12 @@ def test_a_prompt_is_on_one_side_only_and_stays_there() -> None:
     assert set(fewer_train) <= set(train) and set(fewer_held) <= set(held)
     with pytest.raises(ValueError, match="fraction"):
         split_held_out(answers, 1.0)
+
+
+def test_later_turns_stand_beside_the_first_one() -> None:
+    first = [Answer(f"q{i}", "none", (i,), (1,), heat, 0, "eos", False) for i in range(50) for heat in (0.0, 1.0)]
+    later = [Answer(a.question_id, "none", (*a.prompt_ids, 9, i), (1,), a.temperature, 0, "eos", False, turn=1)
+             for i, a in enumerate(first)]  # fmt: skip
+    train, held = split_held_out([*later, *first], 0.3)
+    assert len(train) + len(held) == 200 and 20 < len(held) < 120
+    assert not {a.question_id for a in train} & {a.question_id for a in held}

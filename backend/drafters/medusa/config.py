@@ -1,10 +1,14 @@
-"""Shape of a set of Medusa heads, as it stands in a checkpoint. Knows no weights."""
+"""Shape of a set of Medusa heads, as it stands in a checkpoint, and the settings they are trained with. Knows no
+weights.
+"""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from backend.drafters.family import FamilySettings
 
 
 class MedusaConfig(BaseModel):
@@ -41,3 +45,24 @@ class MedusaTrainConfig(BaseModel):
         "float32",
         description="dtype of the products with the output layer; bfloat16 is faster where the hardware has it",
     )
+
+
+class MedusaSettings(FamilySettings):
+    """What a person chooses when heads are trained; the rest of MedusaConfig follows from the target."""
+
+    family: Literal["medusa"] = Field("medusa", description="kind of drafter")
+    num_heads: int = Field(4, ge=1, le=16, description="heads; head k guesses the token k + 2 places on")
+    num_blocks: int = Field(1, ge=1, le=8, description="residual blocks of each head")
+    shared_output: bool = Field(False, description="one output layer for all heads instead of one each")
+    decay: float = Field(0.8, gt=0, le=1, description="head k's loss counts decay^k")
+    compute: Literal["float32", "bfloat16"] = Field(
+        "float32", description="numbers of the output-layer products; bfloat16 is faster where the hardware has it"
+    )
+
+    @property
+    def depth(self) -> int:
+        return self.num_heads
+
+    def loss_settings(self) -> MedusaTrainConfig:
+        """The part that decides the loss."""
+        return MedusaTrainConfig(decay=self.decay, compute=self.compute)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from backend.drafters.medusa.config import MedusaConfig
-from backend.targets.packed_linear import pack_linear
+from backend.targets.packed_linear import PackedFrom, pack_linear
 
 
 class MedusaHeads(nn.Module):
@@ -70,7 +70,7 @@ class HeadsForDrafting(nn.Module):
     elsewhere the heads stay batched, so that depth does not multiply the kernels launched.
     """
 
-    def __init__(self, heads: MedusaHeads) -> None:
+    def __init__(self, heads: MedusaHeads, packed_from: PackedFrom | None = None) -> None:
         super().__init__()
         self.config = heads.config
         weight = heads.block_weight.detach()
@@ -80,10 +80,10 @@ class HeadsForDrafting(nn.Module):
             self.heads = heads.requires_grad_(False)
             return
         self.blocks = nn.ModuleList(
-            nn.ModuleList(pack_linear(w, b) for w, b in zip(weights, biases, strict=True))
+            nn.ModuleList(pack_linear(w, b, packed_from) for w, b in zip(weights, biases, strict=True))
             for weights, biases in zip(weight, heads.block_bias.detach(), strict=True)
         )
-        self.outputs = nn.ModuleList(pack_linear(rows, None) for rows in heads.output.detach())
+        self.outputs = nn.ModuleList(pack_linear(rows, None, packed_from) for rows in heads.output.detach())
 
     def forward(self, hidden: Tensor, depth: int) -> Tensor:
         """hidden [B, H] -> scores of the first `depth` heads, [depth, B, Vd]."""

@@ -1,31 +1,38 @@
-// The door for Gradio's components: each calls `mount(name, …)` once when it appears. One controller per page.
+// The door for Gradio's components: each calls `mount(name, controller, …)` once when it appears. A page loads only the
+// modules of its own views. One feed a page; the Live page also has the controller of its run.
 
-import { Live } from "./live.js";
-import * as banner from "./views/banner.js";
-import * as chips from "./views/chips.js";
-import * as command from "./views/command.js";
-import * as figures from "./views/figures.js";
-import * as header from "./views/header.js";
-import * as inspector from "./views/inspector.js";
-import * as link from "./views/link.js";
-import * as player from "./views/player.js";
-import * as recent from "./views/recent.js";
-import * as strip from "./views/strip.js";
-import * as tokens from "./views/tokens.js";
-import * as tree from "./views/tree.js";
+import { Feed } from "./feed.js";
 
-const VIEWS = { banner, chips, command, figures, header, inspector, link, player, recent, strip, tokens, tree };
-
-const live = new Live();
-const headway = { live, mounts: {} };
+const feed = new Feed();
+const headway = { feed, live: null, mounts: {} };
 window.headway = headway;
 
-document.addEventListener("visibilitychange", () => live.visibility(document.hidden));
-window.addEventListener("pagehide", () => live.close());
-window.addEventListener("pageshow", () => live.connect());
+document.addEventListener("visibilitychange", () => feed.visibility(document.hidden));
+window.addEventListener("pagehide", () => feed.close());
+window.addEventListener("pageshow", () => feed.connect());
 
-/** `gradio` holds what a gr.HTML component gets: props, watch and trigger. */
-export function mount(name, element, gradio) {
+let making = null;
+const CONTROLLERS = {
+  feed: async () => feed,
+  live: () => {
+    making = making || makeLive();
+    return making;
+  },
+};
+
+/** `gradio` holds what a gr.HTML component gets: props, watch, trigger and server. */
+export async function mount(name, controller, element, gradio) {
+  const [view, given] = await Promise.all([import(`./views/${name}.js`), CONTROLLERS[controller]()]);
   headway.mounts[name] = (headway.mounts[name] || 0) + 1;
-  VIEWS[name].mount(element, live, gradio);
+  view.mount(element, given, gradio);
+}
+
+async function makeLive() {
+  const { Live } = await import("./live.js");
+  const live = new Live({ open: (url) => feed.openRun(url) });
+  headway.live = live;
+  document.addEventListener("visibilitychange", () => live.visibility(document.hidden));
+  window.addEventListener("pagehide", () => live.close());
+  window.addEventListener("pageshow", () => live.connect());
+  return live;
 }

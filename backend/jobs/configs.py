@@ -1,0 +1,63 @@
+"""What a distillation and a training job are told, as it stands in a form, a file or a command line.
+
+Torch-free: a page draws its form from these, and the command line its options. Every field has one line of help. Knows
+nothing of how the work is done.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from backend.drafters.medusa.config import MedusaSettings
+from backend.training.config import DistillConfig, TrainConfig
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80, pattern=r"^[^/\\\x00]+$")]
+
+
+class TargetConfig(BaseModel):
+    """Which target, where and in which numbers; the same for every kind of job."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    target: Text = Field("smollm2-135m", description="built-in name, folder, GGUF file or hub id")
+    device: Text | None = Field(None, description="cuda, mps or cpu; default: the best there is")
+    dtype: Text | None = Field(
+        None, description="float32, bfloat16 or float16; default: bfloat16 on CUDA, else float32"
+    )
+    trust_remote_code: bool = Field(False, description="run Python code that comes with a model")
+
+
+class DistillJobConfig(TargetConfig, DistillConfig):
+    """The target answers prompts itself: what draft heads learn from."""
+
+    prompts: tuple[Text, ...] = Field(min_length=1, description="prompt file: JSONL with turns, ShareGPT or Alpaca")
+    limit: int | None = Field(None, ge=1, description="only the first N prompts of each file")
+    out: Text | None = Field(None, description="JSONL that grows; default: NAME.jsonl among the home folder's answers")
+    pack: Text | None = Field(None, description="also write all answers into one small packed .npz at the end")
+    name: Name | None = Field(None, description="name of the answers; default: made of target and prompt file")
+
+    def answering(self) -> DistillConfig:
+        """The part that decides what is answered."""
+        return DistillConfig(**self.model_dump(include=set(DistillConfig.model_fields)))
+
+
+class TrainJobConfig(TargetConfig):
+    """A drafter learns from the target's own answers."""
+
+    answers: Text = Field(description="what a distillation wrote: its JSONL or its packed .npz")
+    drafter: MedusaSettings = Field(MedusaSettings(), description="what is trained")
+    training: TrainConfig = Field(TrainConfig(), description="how it is trained")
+    name: Name | None = Field(None, description="name of the drafter; default: the folder's")
+    out: Text | None = Field(None, description="folder of the drafter; default: NAME in the home folder's drafters")
+    start_from: Text | None = Field(
+        None, description="start with the weights of this job (its id) or folder instead of fresh ones"
+    )
+    held_out: float = Field(0.05, gt=0, lt=1, description="part of the prompts that is measured on, never trained on")
+    tree_nodes: int | None = Field(
+        None, ge=1, le=255, description="drafted nodes of the stored tree; default: the fastest measured here"
+    )
+    half: bool = Field(False, description="store the drafter in half precision")
+    work: Text | None = Field(None, description="folder for features and checkpoints; default: the job's own")

@@ -1,0 +1,143 @@
+"""The table of runs as values for JSON and CSV: rows, groups, and what differs between some of them. Pure functions of
+records.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dashboard.presenters.runs import run_row
+
+#: name in the address -> (heading, what the store groups by)
+GROUPS: dict[str, tuple[str, str]] = {
+    "version": ("Version", "version_id"),
+    "drafter": ("Drafter", "drafter_name"),
+    "tree": ("Tree", "settings.request.tree"),
+    "temperature": ("Temperature", "settings.request.temperature"),
+    "rule": ("Rule", "settings.request.rule"),
+    "tag": ("Tag", "tag"),
+    "status": ("Status", "status"),
+}
+#: column -> what the store sorts by
+SORTS: dict[str, str] = {
+    "at": "created_at",
+    "target": "version_label",
+    "drafter": "drafter_name",
+    "status": "status",
+    "tokens": "num_tokens",
+    "steps": "num_steps",
+    "acceptance_length": "acceptance_length",
+    "tokens_per_s": "tokens_per_s",
+    "wall_ms": "wall_ms",
+}
+COLUMNS = (
+    "id", "at", "status", "prompt", "target", "drafter", "tree", "temperature", "rule", "tokens", "steps",
+    "acceptance_length", "tokens_per_s", "wall_ms", "contended", "tags",
+)  # fmt: skip
+FIGURES = (
+    ("acceptance_length", "Acceptance length"),
+    ("tokens_per_s", "Tokens/s"),
+    ("num_tokens", "Tokens"),
+    ("num_steps", "Steps"),
+    ("num_drafted", "Drafted"),
+    ("num_accepted", "Accepted"),
+    ("prefill_ms", "Prefill, ms"),
+    ("draft_ms", "Drafting, ms"),
+    ("verify_ms", "Verifying, ms"),
+    ("wall_ms", "Whole run, ms"),
+)
+OWN_TREE = "the drafter's own"
+
+
+def table_row(run: Any) -> dict[str, Any]:
+    """One line of the table, from a store's RunSummary."""
+    request = run.settings.get("request") or {}
+    return run_row(run) | {
+        "tree": request.get("tree") or OWN_TREE,
+        "temperature": request.get("temperature"),
+        "rule": request.get("rule"),
+        "tokens_per_s": run.tokens_per_s,
+        "wall_ms": run.wall_ms,
+        "contended": run.contended,
+        "tags": list(run.tags),
+    }
+
+
+def table_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The columns of COLUMNS, tags with a space between; empty where a run has no number."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        values = {**row, "tags": " ".join(row["tags"])}
+        writer.writerow(["" if values[name] is None else _harmless(values[name]) for name in COLUMNS])
+    return text.getvalue()
+
+
+def _harmless(value: Any) -> Any:
+    """Text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    return "'" + value if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+
+
+def group_row(group: Any, by: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    """One group: its name for people, its key for the filter, counts and pooled ratios."""
+    name = group.key
+    if by == "version":
+        name = labels.get(group.key or "", group.key)
+    missing = {"tree": OWN_TREE, "tag": "no tag", "version": "unknown"}.get(by, "not told")
+    return {
+        "key": group.key,
+        "name": missing if name is None else name,
+        "runs": group.num_runs,
+        "measured": group.num_measured,
+        "tokens": group.totals.get("num_tokens", 0),
+        "acceptance_length": group.acceptance_length,
+        "tokens_per_s": group.tokens_per_s,
+    }
+
+
+def comparison(runs: Sequence[Any]) -> dict[str, Any]:
+    """{runs, figures, differing, equal}: settings whose values differ come first, equal ones once.
+
+    `runs` are RunRecords. Each list item is {name, values} with a value a run, equal ones {name, value}.
+    """
+    flat = [_settings(run) for run in runs]
+    names = list(dict.fromkeys(name for one in flat for name in one))
+    differing, equal = [], []
+    for name in names:
+        values = [one.get(name) for one in flat]
+        if all(value == values[0] for value in values[1:]):
+            equal.append({"name": name, "value": values[0]})
+        else:
+            differing.append({"name": name, "values": values})
+    figures = [{"name": label, "values": [getattr(run, name) for run in runs]} for name, label in FIGURES]
+    heads = [{**table_row(run), "text": run.text, "notes": run.notes} for run in runs]
+    return {"runs": heads, "figures": figures, "differing": differing, "equal": equal}
+
+
+def _settings(run: Any) -> dict[str, Any]:
+    """Everything that determines a run, flat: what was asked for first, then where it ran."""
+    named = {"prompt": run.prompt, "version": run.version_label, "drafter name": run.drafter_name}
+    request = dict(run.settings.get("request") or {})
+    request.pop("messages", None)  # the prompt stands for them, unless earlier turns differ
+    turns = (run.messages or [])[:-1]
+    if turns:
+        named["earlier turns"] = json.dumps(turns, ensure_ascii=False)
+    rest = {name: value for name, value in run.settings.items() if name not in ("request", "drafter_name", "version")}
+    flat = {**named, **_flat(request), **_flat({"contended": run.contended, **rest})}
+    return {name.replace("_", " "): value for name, value in flat.items()}
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested dictionaries as one with dotted names; lists as JSON."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{before}{name}.")
+        else:
+            flat[before + name] = json.dumps(value) if isinstance(value, list) else value
+    return flat
