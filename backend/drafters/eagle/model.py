@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from backend.drafters.eagle.config import EagleConfig
 from backend.drafters.layer.attention import DraftLayer
 from backend.drafters.layer.pair_model import PairModel
-from backend.targets.packed_linear import pack_linear
+from backend.targets.packed_linear import PackedFrom, pack_linear
 from backend.targets.target import FINAL
 
 
@@ -36,10 +36,10 @@ class EagleHead(PairModel):
         rows = weight.detach()[self.token_map.to(weight.device)]
         self.register_buffer("head_rows", rows, persistent=False)
 
-    def for_drafting(self) -> EagleHead:
-        twin = super().for_drafting()
+    def for_drafting(self, packed_from: PackedFrom | None = None) -> EagleHead:
+        twin = super().for_drafting(packed_from)
         assert isinstance(twin, EagleHead)
-        twin.packed_head = pack_linear(twin.head_rows)
+        twin.packed_head = pack_linear(twin.head_rows, None, packed_from)
         return twin
 
     def scores(self, output: Tensor) -> Tensor:

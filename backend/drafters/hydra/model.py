@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from backend.drafters.hydra.config import HydraConfig
-from backend.targets.packed_linear import pack_linear, pack_model
+from backend.targets.packed_linear import PackedFrom, pack_linear, pack_model
 
 
 class HydraHeads(nn.Module):
@@ -75,11 +75,11 @@ class HydraHeads(nn.Module):
             return packed
         return state @ self.output[layer].T
 
-    def for_drafting(self) -> HydraHeads:
+    def for_drafting(self, packed_from: PackedFrom | None = None) -> HydraHeads:
         """A frozen copy whose matrices are laid out for few rows (see targets/packed_linear.py)."""
         twin = copy.deepcopy(self).requires_grad_(False).eval()
-        pack_model(twin)
-        twin._packed = [pack_linear(rows) for rows in twin.output.detach()]
+        pack_model(twin, packed_from)
+        twin._packed = [pack_linear(rows, None, packed_from) for rows in twin.output.detach()]
         return twin
 
     def draft_index(self) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from backend.drafters.layer.attention import DraftLayer
-from backend.targets.packed_linear import pack_model
+from backend.targets.packed_linear import PackedFrom, pack_model
 
 
 class PairModel(nn.Module, ABC):
@@ -72,10 +72,10 @@ class PairModel(nn.Module, ABC):
         """What leaves the layer [.., H] -> scores over the draft vocabulary [.., Vd]."""
         return self.scored(output) @ self.output_rows().T
 
-    def for_drafting(self) -> PairModel:
+    def for_drafting(self, packed_from: PackedFrom | None = None) -> PairModel:
         """A frozen copy whose matrices are laid out for few rows (see targets/packed_linear.py)."""
         twin = copy.deepcopy(self).requires_grad_(False).eval()
-        pack_model(twin)
+        pack_model(twin, packed_from)
         return twin
 
     def draft_index(self) -> Tensor:
