@@ -23,7 +23,10 @@ COMMANDS = {
     "decode": ("backend.jobs.decode_command", "answer prompts and print the figures"),
     "distill": ("backend.jobs.distill_command", "let the target answer prompts, as training data"),
     "train": ("backend.jobs.train_command", "train draft heads on distilled answers"),
+    "evaluate": ("backend.jobs.evaluate_command", "measure drafters beside plain decoding on prompt sets"),
+    "db": ("backend.jobs.db_command", "copy or upgrade the database; list and delete files nothing refers to"),
     "runs": ("backend.jobs.runs_command", "list and show stored runs"),
+    "jobs": ("backend.jobs.jobs_command", "list jobs, show, stop, pause or resume one, read its log"),
 }
 
 
@@ -64,6 +67,7 @@ def _run(args: argparse.Namespace) -> int:
         return int(importlib.import_module(COMMANDS[args.command][0]).run(args, settings))
     except (HeadwayError, StoreError) as error:
         print(error, file=sys.stderr)
+        return int(getattr(error, "code", 2))  # a job that was asked to stop is no mistake
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -8,6 +8,7 @@ configs come from `backend.jobs.kinds`, everything remembered from the store.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ class Jobs:
             tags=tuple(tags),
             notes=notes,
         )
+        self._wake_engine()
         return str(job.id)
 
     def fork(self, job_id: str, changes: Mapping[str, Any], *, name: str = "") -> str:
@@ -84,6 +86,7 @@ class Jobs:
     def resume(self, job_id: str, front: bool = False) -> None:
         """Back into the queue, from the last checkpoint."""
         self._store.resume_job(job_id, front=front)
+        self._wake_engine()
 
     def move(self, job_id: str, before: str | None) -> None:
         """Another place in the queue: before that job, or to the end."""
@@ -170,6 +173,11 @@ class Jobs:
         from backend.jobs.as_text import as_yaml
 
         return as_yaml(kind, self.check(kind, config))
+
+    def _wake_engine(self) -> None:
+        # Only saves the queue's next look a moment: the job is stored, so an engine that is away finds it later.
+        with suppress(HeadwayError):
+            self._services.engine.poke()
 
     @property
     def _store(self) -> Any:

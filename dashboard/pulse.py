@@ -51,10 +51,11 @@ class Pulse:
         return dict(self._known)
 
     def _read(self) -> dict[str, Any]:
-        parts: dict[str, Callable[[], Any]] = {"status": self.runs.status, "jobs": self._jobs}
-        machine = getattr(self.services.engine, "machine", None)
-        if machine is not None:
-            parts["machine"] = machine
+        parts: dict[str, Callable[[], Any]] = {
+            "status": self.runs.status,
+            "jobs": self._jobs,
+            "machine": self.services.engine.machine,
+        }
         found = {}
         for name, read in parts.items():
             try:

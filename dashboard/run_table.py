@@ -5,12 +5,13 @@ Joins the store's answers for the page; knows no Gradio and no HTTP.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from backend.errors import HeadwayError
-from dashboard.presenters.run_table import GROUPS, SORTS, comparison, group_row, table_row
+from dashboard.presenters.run_table import GROUPS, OWN_TREE, SORTS, comparison, group_row, table_row
 from dashboard.services import Services
 from storage import Store
 from storage.records import RunFilter, RunSort
@@ -66,10 +67,18 @@ class Wanted:
             elif name == "tag":
                 values["tags"] = (value,)
             else:
-                settings.append((GROUPS[name][1].removeprefix("settings."), value))
+                settings.append((GROUPS[name][1].rpartition(".")[2], _json(value)))
         if settings:
             values["settings"] = tuple(settings)
         return RunFilter(**values)
+
+
+def _json(text: str) -> Any:
+    """A setting's value as the address tells it. Raises HeadwayError for what is no JSON."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise HeadwayError("The filter in the address can't be read; remove it.") from None
 
 
 class RunTable:
@@ -104,6 +113,9 @@ class RunTable:
     def _names(self, wanted: Wanted) -> dict[str, str]:
         """What the filters of the address are called, as ids say nothing to people."""
         names = dict(wanted.filters)
+        for name in ("tree", "rule"):
+            if name in names:
+                names[name] = str(_json(names[name]) or OWN_TREE)
         if "version" in names:
             known = {version.id: version.label for version in self._store.list_versions()}
             names["version"] = known.get(names["version"], names["version"])

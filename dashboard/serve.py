@@ -1,23 +1,36 @@
 """`serve`: the dashboard's process, from command-line arguments to a listening port.
 
-Makes the engine, opens the store, decides who may reach the pages, and starts the web server. Knows no page.
+Starts the engine's process or joins the one that runs, opens the store, decides who may reach the pages, and starts the
+web server; closes them in order when told to end. Knows no page and loads no weights: torch stays in the engine's
+process.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import socket
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from backend.engine.service import LocalEngine
+from backend.engine.host import EngineHost
+from backend.engine.launch import Launch
+from backend.engine.remote import RemoteEngine
 from backend.errors import HeadwayError
 from backend.settings import Settings
 from dashboard.access import AccessPolicy
 from dashboard.services import DashboardSettings, Services
 from storage import Store
+from storage.engine import resolve_url, sqlite_file
 
+SUPERVISOR = "backend.jobs.supervisor:Supervisor"  #: runs in the engine's process, whose device the jobs need
+OURS_ALONE = ("HEADWAY_PASSWORD", "HEADWAY_TOKEN")  #: what no other process needs to know
+STREAMS_S = 2  #: what open streams of browsers get to end
 DEMO_PROMPTS = Path(__file__).parent.parent / "prompts" / "demo.jsonl"
 
 
@@ -54,20 +67,92 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     )
     _check_port(args.host, args.port)
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-    import uvicorn  # with Gradio below, two seconds that a refused start should not cost
-
-    from dashboard.build import create_app
-
-    with Store.open(args.db or settings.database) as store:
-        engine = LocalEngine(settings, store, args.device, args.dtype, args.trust_remote_code)
+    place = _place(args.db or settings.database)
+    launch = Launch(
+        home=str(settings.home),
+        cache=str(settings.cache),
+        store=place,
+        device=args.device,
+        dtype=args.dtype,
+        trust_remote_code=args.trust_remote_code,
+        beside=SUPERVISOR,
+    )
+    with Store.open(place) as store:
+        host = EngineHost(launch, _environ(settings), died=lambda: _mark_dead(store), say=_say)
+        host.start()
         try:
+            from dashboard.build import create_app  # with Gradio two seconds, in which the engine starts
+
+            host.wait_ready()  # before the pages are built: they ask what can draft
             shown = DashboardSettings(default_target=args.target, demo_prompts=DEMO_PROMPTS)
-            app = create_app(Services(engine, access, store, shown))
-            print(f"Headway is ready: {_link(args.host, args.port, access)}", file=sys.stderr, flush=True)
-            uvicorn.run(app, host=args.host, port=args.port, log_level="warning", timeout_graceful_shutdown=3)
+            app = create_app(Services(RemoteEngine(host), access, store, shown, settings))
+            _serve(app, args, access, host)
         finally:
-            engine.close()
+            host.close()
     return 0
+
+
+def _serve(app: Any, args: argparse.Namespace, access: AccessPolicy, host: EngineHost) -> None:
+    """Serve until told to end. The server has a thread of its own, so that signals reach nobody but us."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        app, host=args.host, port=args.port, log_level="warning", timeout_graceful_shutdown=STREAMS_S
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, name="headway-web", daemon=True)
+    with _told_to_end() as told:
+        thread.start()
+        while thread.is_alive() and not server.started and not told.wait(0.02):
+            pass
+        if server.started:
+            _say(f"Headway is ready: {_link(args.host, args.port, access)}")
+        while thread.is_alive() and not told.wait(0.5):
+            pass
+        if not told.is_set():
+            raise HeadwayError("The web server ended; its own words are above.")
+    # Both at the same time: the engine ends its runs, which ends the streams that the server waits for.
+    ending = threading.Thread(target=host.close, daemon=True)
+    ending.start()
+    server.should_exit = True
+    thread.join()
+    ending.join()
+
+
+@contextmanager
+def _told_to_end() -> Iterator[threading.Event]:
+    """Set by Ctrl-C or SIGTERM; afterwards these do again what they did before, so a second Ctrl-C ends at once."""
+    told = threading.Event()
+    before = {name: signal.signal(name, lambda *_: told.set()) for name in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield told
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def _place(database: str | Path) -> str:
+    """The database's path or URL in a form that means the same in every process."""
+    url = resolve_url(database)
+    path = sqlite_file(url)
+    if path is None and url.get_backend_name() == "sqlite":
+        raise HeadwayError("A database in memory can't be shared with the engine's process; give --db a file.")
+    return str(path) if path is not None else url.render_as_string(hide_password=False)
+
+
+def _environ(settings: Settings) -> dict[str, str]:
+    """What the engine's process starts with."""
+    kept = {name: value for name, value in os.environ.items() if name not in OURS_ALONE}
+    return kept | {"HEADWAY_HOME": str(settings.home), "HEADWAY_CACHE": str(settings.cache)}
+
+
+def _mark_dead(store: Store) -> None:
+    store.mark_interrupted()
+    store.interrupt_dead_jobs()
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
 
 
 def _link(host: str, port: int, access: AccessPolicy) -> str:

@@ -5,7 +5,10 @@ database.
 """
 
 from storage.artifacts import ArtifactFolder
+from storage.backup import backup_database
+from storage.engine import sqlite_path
 from storage.errors import NotFoundError, StaleAttemptError, StoreError, UnavailableError
+from storage.garbage import Orphan, delete_orphan
 from storage.job_records import (
     OPEN_JOB_STATUSES,
     DatasetKind,
@@ -23,14 +26,17 @@ from storage.records import (
     ArtifactRecord,
     DrafterRecord,
     RunFilter,
+    RunGroup,
     RunRecord,
     RunResult,
+    RunSort,
     RunSummary,
     StoreUsage,
     VersionIdentity,
     VersionRecord,
 )
 from storage.store import Store
+from storage.upgrade import Upgrade, upgrade_database
 
 __all__ = [
     "OPEN_JOB_STATUSES",
@@ -46,18 +52,26 @@ __all__ = [
     "JobStatus",
     "MetricRecord",
     "NotFoundError",
+    "Orphan",
     "RunFilter",
+    "RunGroup",
     "RunRecord",
     "RunResult",
+    "RunSort",
     "RunSummary",
     "StaleAttemptError",
     "Store",
     "StoreError",
     "StoreUsage",
     "UnavailableError",
+    "Upgrade",
     "VersionIdentity",
     "VersionRecord",
+    "backup_database",
+    "delete_orphan",
     "owner_is_alive",
     "owner_token",
     "retrying",
+    "sqlite_path",
+    "upgrade_database",
 ]

@@ -42,10 +42,11 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make sure that names put into a folder survive a power cut."""
     if os.name == "nt":  # Windows cannot open a folder; its file system journals the rename
         return
     descriptor = os.open(folder, os.O_RDONLY)

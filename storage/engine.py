@@ -7,9 +7,13 @@ and a busy timeout.
 
 from __future__ import annotations
 
+import errno
+import math
+import os
 import sqlite3
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
 from sqlalchemy.pool import NullPool, StaticPool
 
+from storage import patterns
 from storage.errors import StoreError, from_file_system, one_sentence
 
 BUSY_TIMEOUT_S = 30.0
@@ -52,6 +57,11 @@ def sqlite_file(url: URL) -> Path | None:
     return Path(url.database)
 
 
+def sqlite_path(url_or_path: str | Path) -> Path | None:
+    """The file of an SQLite database given by path or URL; None for SQLite in memory and for servers."""
+    return sqlite_file(resolve_url(url_or_path))
+
+
 def location(url: URL) -> str:
     """How messages name the database: its path or its URL without the password."""
     path = sqlite_file(url)
@@ -68,9 +78,11 @@ def check_folder(path: Path) -> None:
         with tempfile.TemporaryFile(dir=path.parent) as probe:
             probe.write(b"0")
             probe.flush()
-        if path.exists():
-            with path.open("r+b"):
-                pass
+        # Asked, not tried: opening and closing the file would drop the locks that another connection of this process
+        # holds on it (POSIX locks belong to the process), and SQLite would then lose sight of other processes' changes.
+        effective = os.access in os.supports_effective_ids
+        if path.exists() and not os.access(path, os.R_OK | os.W_OK, effective_ids=effective):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         named = str(path) if path.is_file() else f"The folder {path.parent}"
         raise from_file_system(error, named) from error
@@ -84,9 +96,11 @@ def make_engine(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S, for_migrati
     if url.get_backend_name() == "sqlite":
         return _make_sqlite_engine(url, busy_timeout_s, for_migration)
     try:
+        arguments = _server_arguments(url, busy_timeout_s)
         if for_migration:
-            return create_engine(url, poolclass=NullPool)
-        return create_engine(url, pool_pre_ping=True, pool_size=5, max_overflow=20)
+            engine = create_engine(url, poolclass=NullPool, connect_args=arguments)
+        else:
+            engine = create_engine(url, pool_pre_ping=True, pool_size=5, max_overflow=20, connect_args=arguments)
     except (ImportError, exc.NoSuchModuleError) as error:
         raise StoreError(
             f"The driver for {location(url)} is not installed ({error}); install it, for PostgreSQL with: "
@@ -94,6 +108,29 @@ def make_engine(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S, for_migrati
         ) from error
     except exc.ArgumentError as error:
         raise StoreError(f"The address {location(url)} cannot be used ({error}); check it.") from error
+    if engine.dialect.name == "postgresql":
+        event.listen(engine, "connect", _wait_for_locks_at_most(busy_timeout_s))
+    return engine
+
+
+def _server_arguments(url: URL, busy_timeout_s: float) -> dict[str, Any]:
+    """What makes the driver give up on a server that does not answer, unless the URL says otherwise."""
+    if url.get_driver_name() not in ("psycopg", "psycopg2"):
+        return {}
+    patience = {
+        "connect_timeout": max(2, math.ceil(busy_timeout_s)),  # s; libpq takes 1 for 2
+        "tcp_user_timeout": math.ceil(1000 * busy_timeout_s),  # ms that sent data may stay unanswered
+    }
+    return {name: value for name, value in patience.items() if name not in url.query}
+
+
+def _wait_for_locks_at_most(busy_timeout_s: float) -> Callable[[Any, Any], None]:
+    def set_up(connection: Any, _record: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET lock_timeout = {max(1, math.ceil(1000 * busy_timeout_s))}")
+        connection.commit()
+
+    return set_up
 
 
 def _make_sqlite_engine(url: URL, busy_timeout_s: float, for_migration: bool) -> Engine:
@@ -109,6 +146,7 @@ def _make_sqlite_engine(url: URL, busy_timeout_s: float, for_migration: bool) ->
     def set_up(connection: Any, _record: Any) -> None:
         if not in_memory:
             _set_file_modes(connection, busy_timeout_s)
+        connection.create_function("headway_matches", -1, patterns.matches, deterministic=True)
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute(f"PRAGMA foreign_keys={'OFF' if for_migration else 'ON'}")
 
@@ -173,5 +211,5 @@ def check_health(engine: Engine) -> None:
         if answer != "ok":
             raise StoreError(
                 f"The database {where} is damaged ({str(answer).splitlines()[-1]}); move it away and put back a copy "
-                f"(files named {where}.backup-…) or start with a new one."
+                f"(files named {where}.before-…) or start with a new one."
             )

@@ -55,6 +55,8 @@ def from_database(error: BaseException, where: str) -> StoreError:
             f"The database {where} does not answer ({_first_line(error)}); check that it runs and that the address, "
             "user and password are right."
         )
+    if "invalid regular expression" in str(error):
+        return StoreError(f"The database {where} cannot search for this pattern ({_first_line(error)}); simplify it.")
     return StoreError(f"The database {where} refused a change ({_first_line(error)}); nothing was stored.")
 
 
@@ -69,7 +71,7 @@ def _from_sqlite(error: sqlite3.Error, where: str) -> StoreError:
         return StoreError(f"The file {where} is not a Headway database; choose another path or move the file away.")
     if code == sqlite3.SQLITE_CORRUPT:
         return StoreError(
-            f"The database {where} is damaged; move it away and put back a copy (files named {where}.backup-…) "
+            f"The database {where} is damaged; move it away and put back a copy (files named {where}.before-…) "
             "or start with a new one."
         )
     if code == sqlite3.SQLITE_FULL:
@@ -77,9 +79,11 @@ def _from_sqlite(error: sqlite3.Error, where: str) -> StoreError:
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return StoreError(f"The database {where} cannot be written; make it and its folder writable.")
     if code == sqlite3.SQLITE_CANTOPEN:
-        return StoreError(f"The database {where} cannot be opened; check that its folder exists and is writable.")
+        return UnavailableError(f"The database {where} cannot be opened; check that its folder exists and is writable.")
     if code == sqlite3.SQLITE_IOERR:
-        return StoreError(f"The disk that holds {where} reports errors ({error}); check the disk and its free space.")
+        return UnavailableError(
+            f"The disk that holds {where} reports errors ({error}); check the disk and its free space."
+        )
     return StoreError(f"The database {where} refused a change ({_first_line(error)}); nothing was stored.")
 
 

@@ -26,7 +26,8 @@ def add_metrics(session: Session, job_id: str, attempt: int, rows: Iterable[tupl
         wanted.setdefault(step, {}).update(figures)
     seqs = _take_numbers(session, job_id, attempt, len(wanted))
     there = _stored_figures(session, job_id, list(wanted))
-    fresh, changed = [], []
+    fresh: list[dict[str, Any]] = []
+    changed: list[dict[str, Any]] = []
     for seq, (step, figures) in zip(seqs, wanted.items(), strict=True):
         row = {"job_id": job_id, "step": step, "seq": seq, "figures": there.get(step, {}) | figures}
         (changed if step in there else fresh).append(row)

@@ -54,7 +54,8 @@ def listed(
 
 def count(session: Session, kinds: Sequence[str] | None, statuses: Sequence[JobStatus] | None) -> int:
     """How many jobs there are."""
-    return session.execute(_matching(select(func.count()).select_from(Job), kinds, statuses)).scalar_one()
+    total: int = session.execute(_matching(select(func.count()).select_from(Job), kinds, statuses)).scalar_one()
+    return total
 
 
 def _matching(query: Select[Any], kinds: Sequence[str] | None, statuses: Sequence[JobStatus] | None) -> Select[Any]:
@@ -65,7 +66,8 @@ def _matching(query: Select[Any], kinds: Sequence[str] | None, statuses: Sequenc
 
 def last_position(session: Session) -> int:
     """The position of a job that joins the end of the queue."""
-    return (session.execute(select(func.max(Job.position))).scalar_one() or 0) + 1
+    last: int | None = session.execute(select(func.max(Job.position))).scalar_one()
+    return (last or 0) + 1
 
 
 def refuse_second(session: Session, exclusive: str | None, job_id: str | None = None) -> None:

@@ -35,7 +35,7 @@ def _birth(pid: int) -> str | None:
     try:
         # The command name in parentheses may hold spaces; the 20th field after it is the start time.
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")[:8]
     except OSError:
         return None
     # A zombie has ended, only its parent has not asked for the exit status yet.

@@ -98,6 +98,7 @@ class RunSummary:
     error: str | None
     contended: bool
     traces_pruned: bool
+    trashed_at: datetime | None = None
     prompt_tokens: int | None
     num_tokens: int | None
     num_steps: int | None
@@ -122,6 +123,18 @@ class RunSummary:
             return None
         return 1 + self.num_accepted / self.num_steps
 
+    @property
+    def decode_ms(self) -> float | None:
+        """Time of all steps; prefill is not counted. None until the run ends."""
+        parts = (self.draft_ms, self.verify_ms, self.commit_ms, self.overhead_ms)
+        known = [part for part in parts if part is not None]
+        return sum(known) if len(known) == len(parts) else None
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens that came out of steps over the time of the steps; the first token belongs to prefill."""
+        return 1000 * (self.num_tokens - 1) / self.decode_ms if self.num_tokens and self.decode_ms else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord(RunSummary):
@@ -139,23 +152,65 @@ class RunRecord(RunSummary):
 class RunFilter:
     """Which runs to list; None means any.
 
-    `search` is looked for in prompt, output, notes, tags and drafter name (a to z in either case), or is an id.
+    `search` is looked for in prompt, output, notes, tags and drafter name (a to z in either case), or is an id. `regex`
+    is looked for in the same places, spelled as for Python's `re`; StoreError where it is none. `tags`: all of them.
     """
 
     status: RunStatus | None = None
     drafter: str | None = None  # the drafter's id or name
     version_id: str | None = None
+    contended: bool | None = None
     search: str | None = None
+    regex: str | None = None
+    tags: tuple[str, ...] = ()
+    settings: tuple[tuple[str, Any], ...] = ()  # (name, value): all of them stand in the run's settings, at any depth
+    trashed: bool | None = False  # True: only what is in the waste basket; None: that too
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSort:
+    """What runs are sorted by: a count, a time, `acceptance_length`, `tokens_per_s`, a moment or a name.
+
+    Runs without the figure come last in either direction; equal ones are listed the newest first.
+    """
+
+    by: str
+    descending: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunGroup:
+    """Runs that have something in common; `key` is None for those that lack it.
+
+    num_measured: runs with counts. totals: sums of counts over them. acceptance_length, tokens_per_s: of all steps
+    taken together, so a long run weighs more. means: of each figure, every run that has it weighing the same.
+    """
+
+    key: str | None
+    num_runs: int
+    num_measured: int
+    totals: dict[str, int]
+    acceptance_length: float | None
+    tokens_per_s: float | None
+    means: dict[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreUsage:
-    """How much the store holds. `file_bytes` is None where the database is not a file of this machine."""
+    """How much the store holds, runs in the waste basket included.
+
+    file_bytes: of the database; None where it is not a file of this machine. folder_bytes: of the folders asked about.
+    """
 
     num_runs: int
+    num_trashed_runs: int
     num_traced_runs: int
+    num_jobs: int
+    num_metrics: int
+    num_datasets: int
     trace_bytes: int
     file_bytes: int | None
+    folder_bytes: dict[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)

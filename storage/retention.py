@@ -1,23 +1,35 @@
-"""How much traces take, and dropping the oldest of them.
+"""How much the store holds, and dropping the oldest traces.
 
 Knows the tables; run rows with their counts, texts and settings always stay.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import Row, delete, func, select, update
+from sqlalchemy import Row, delete, func, literal, select, update
 from sqlalchemy.orm import Session
 
 from storage.records import OPEN_STATUSES
-from storage.tables import DecodeRun, TraceChunk
+from storage.tables import Dataset, DecodeRun, Drafter, Job, JobMetric, TraceChunk, Version
 
 
-def totals(session: Session) -> tuple[int, int, int]:
-    """Runs, runs with traces, bytes of traces."""
-    num_runs = session.execute(select(func.count()).select_from(DecodeRun)).scalar_one()
+def totals(session: Session) -> dict[str, int]:
+    """How much the tables hold, by the names of `StoreUsage`."""
+    counted = {"num_runs": DecodeRun, "num_jobs": Job, "num_metrics": JobMetric, "num_datasets": Dataset}
+    found = {name: session.scalar(select(func.count()).select_from(table)) or 0 for name, table in counted.items()}
+    trashed = select(func.count()).select_from(DecodeRun).where(DecodeRun.trashed_at.is_not(None))
     chunks = select(func.count(func.distinct(TraceChunk.run_id)), func.coalesce(func.sum(TraceChunk.num_bytes), 0))
     num_traced, num_bytes = session.execute(chunks).one()
-    return num_runs, num_traced, int(num_bytes)
+    return found | {
+        "num_trashed_runs": session.scalar(trashed) or 0,
+        "num_traced_runs": num_traced,
+        "trace_bytes": int(num_bytes),
+    }
+
+
+def is_empty(session: Session) -> bool:
+    """Whether no table that stands for something a person made has a row."""
+    tables = (DecodeRun, Job, Dataset, Drafter, Version)
+    return all(session.execute(select(literal(1)).select_from(table).limit(1)).first() is None for table in tables)
 
 
 def prune(session: Session, keep_runs: int | None, max_bytes: int | None) -> list[str]:

@@ -1,97 +1,34 @@
-"""Queries about decode runs and their traces, each a function of an open session.
+"""Queries about one decode run or some: states, steps, notes, waste basket; each a function of an open session.
 
 Knows the tables; knows nothing of engines, locks or retries, which are `store`'s.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, CursorResult, Row, Select, func, or_, select, type_coerce, update
+from sqlalchemy import CursorResult, select, update
+from sqlalchemy import delete as sql_delete
 from sqlalchemy.orm import Session
 
-from storage import traces
-from storage.columns import ExactText
+from storage import run_list, traces
 from storage.errors import NotFoundError, StoreError
-from storage.records import OPEN_STATUSES, RunFilter, RunOrder, RunRecord, RunResult, RunStatus, RunSummary
-from storage.tables import DecodeRun, TraceChunk, Version
+from storage.records import OPEN_STATUSES, RunRecord, RunResult, RunStatus
+from storage.tables import DecodeRun, TraceChunk
 
-_PROMPT_START = 200
 _INTERRUPTED = "The program that ran this stopped before the run ended; run it again."
-_DERIVED = {
-    "prompt_start": func.substr(DecodeRun.prompt, 1, _PROMPT_START, type_=ExactText),
-    "version_label": Version.label,
-}
-_TUPLES = ("tags", "tokens", "accepted_per_depth", "drafted_per_depth")
-_ACCEPTED_PER_STEP = DecodeRun.num_accepted * 1.0 / func.nullif(DecodeRun.num_steps, 0)
-# Runs without the number come last: "is NULL" sorts false before true (NULLS LAST needs a newer SQLite than some have).
-_ORDERS: dict[RunOrder, tuple[ColumnElement[Any], ...]] = {
-    "newest": (DecodeRun.id.desc(),),
-    "oldest": (DecodeRun.id.asc(),),
-    "most_tokens": (DecodeRun.num_tokens.is_(None), DecodeRun.num_tokens.desc(), DecodeRun.id.desc()),
-    "longest": (DecodeRun.wall_ms.is_(None), DecodeRun.wall_ms.desc(), DecodeRun.id.desc()),
-    "best_acceptance": (_ACCEPTED_PER_STEP.is_(None), _ACCEPTED_PER_STEP.desc(), DecodeRun.id.desc()),
-}
+_AT_ONCE = 500  # ids in one IN (…): SQLite takes a limited number of parameters
 
 
 def get(session: Session, run_id: str) -> RunRecord:
     """One run with all but its steps."""
-    row = session.execute(_select(RunRecord).where(DecodeRun.id == run_id)).one_or_none()
-    if row is None:
+    run = run_list.get(session, run_id)
+    if run is None:
         raise _unknown(run_id)
-    return RunRecord(**_values(row))
-
-
-def summaries(session: Session, where: RunFilter, order: RunOrder, limit: int, offset: int) -> list[RunSummary]:
-    """One page of the table of runs; reads neither traces nor long texts, unless it must search them."""
-    query = _select(RunSummary).where(*_conditions(where)).order_by(*_ORDERS[order])
-    return [RunSummary(**_values(row)) for row in session.execute(query.limit(limit).offset(offset))]
-
-
-def count(session: Session, where: RunFilter) -> int:
-    """How many runs a filter leaves."""
-    return session.execute(select(func.count()).select_from(DecodeRun).where(*_conditions(where))).scalar_one()
-
-
-def _select(record: type[RunSummary]) -> Select[Any]:
-    names = [field.name for field in fields(record)]
-    named: list[ColumnElement[Any]] = [
-        (_DERIVED[name] if name in _DERIVED else getattr(DecodeRun, name)).label(name) for name in names
-    ]
-    return select(*named).select_from(DecodeRun).outerjoin(Version, Version.id == DecodeRun.version_id)
-
-
-def _values(row: Row[Any]) -> dict[str, Any]:
-    values = dict(row._mapping)
-    for name in _TUPLES:
-        if values.get(name) is not None:
-            values[name] = tuple(values[name])
-    return values
-
-
-def _conditions(where: RunFilter) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
-    if where.status is not None:
-        conditions.append(DecodeRun.status == where.status)
-    if where.drafter is not None:
-        conditions.append(or_(DecodeRun.drafter_name == where.drafter, DecodeRun.drafter_id == where.drafter))
-    if where.version_id is not None:
-        conditions.append(DecodeRun.version_id == where.version_id)
-    if where.search:
-        conditions.append(_search(where.search))
-    return conditions
-
-
-def _search(wanted: str) -> ColumnElement[bool]:
-    texts = (DecodeRun.prompt, DecodeRun.text, DecodeRun.notes, DecodeRun.drafter_name)
-    found = [column.icontains(wanted, autoescape=True) for column in texts]
-    in_json = json.dumps(wanted, ensure_ascii=False)[1:-1]  # as the tags' column spells it
-    tagged = type_coerce(DecodeRun.tags, ExactText).icontains(in_json, autoescape=True)
-    return or_(DecodeRun.id == wanted, tagged, *found)
+    return run
 
 
 def start(session: Session, run_id: str, now: datetime, **known: Any) -> None:
@@ -105,9 +42,7 @@ def end(
 ) -> None:
     """To one of the final statuses; only a running run can finish, a queued one can be cancelled or fail."""
     values: dict[str, Any] = asdict(result) if result else {}
-    for name in _TUPLES:
-        if name in values:
-            values[name] = list(values[name])
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     allowed: tuple[RunStatus, ...] = ("running",) if status == "finished" else OPEN_STATUSES
     _move(session, run_id, allowed, status=status, finished_at=now, error=error, **values)
 
@@ -196,6 +131,54 @@ def delete(session: Session, run_id: str) -> None:
     if status in OPEN_STATUSES:
         raise StoreError(f"Run {run_id} is {status}; cancel it before deleting it.")
     session.delete(session.get_one(DecodeRun, run_id))
+
+
+def trash(session: Session, run_ids: Sequence[str], now: datetime) -> list[str]:
+    """Put ended runs into the waste basket; the ids of those that were not in it."""
+    states = _states(session, run_ids)
+    for run_id, (status, _) in states.items():
+        if status in OPEN_STATUSES:
+            raise StoreError(f"Run {run_id} is {status}; cancel it before deleting it.")
+    return _set_trashed(session, [run_id for run_id, (_, trashed_at) in states.items() if trashed_at is None], now)
+
+
+def restore(session: Session, run_ids: Sequence[str]) -> list[str]:
+    """Take runs out of the waste basket; the ids of those that were in it."""
+    states = _states(session, run_ids)
+    return _set_trashed(session, [run_id for run_id, (_, trashed_at) in states.items() if trashed_at is not None], None)
+
+
+def purge(session: Session, before: datetime | None) -> list[str]:
+    """Delete what is in the waste basket, or was put there before a moment; the ids of the runs that are gone."""
+    query = select(DecodeRun.id).where(DecodeRun.trashed_at.is_not(None)).order_by(DecodeRun.id)
+    if before is not None:
+        query = query.where(DecodeRun.trashed_at < before)
+    doomed = list(session.scalars(query.with_for_update()))
+    for some in _chunks(doomed):
+        session.execute(sql_delete(DecodeRun).where(DecodeRun.id.in_(some)))
+    return doomed
+
+
+def _states(session: Session, run_ids: Sequence[str]) -> dict[str, tuple[str, datetime | None]]:
+    found: dict[str, tuple[str, datetime | None]] = {}
+    for some in _chunks(sorted(set(run_ids))):
+        query = select(DecodeRun.id, DecodeRun.status, DecodeRun.trashed_at).where(DecodeRun.id.in_(some))
+        rows = session.execute(query.order_by(DecodeRun.id).with_for_update())
+        found |= {row.id: (row.status, row.trashed_at) for row in rows}
+    for run_id in run_ids:
+        if run_id not in found:
+            raise _unknown(run_id)
+    return found
+
+
+def _set_trashed(session: Session, run_ids: list[str], moment: datetime | None) -> list[str]:
+    for some in _chunks(run_ids):
+        session.execute(update(DecodeRun).where(DecodeRun.id.in_(some)).values(trashed_at=moment))
+    return run_ids
+
+
+def _chunks(ids: list[str]) -> Iterator[list[str]]:
+    return (ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE))
 
 
 def _must_exist(session: Session, run_id: str) -> None:

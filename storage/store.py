@@ -22,8 +22,12 @@ Knows nothing of models; what is inside settings, messages and steps is the call
 
 from __future__ import annotations
 
-from storage import retention
+from collections.abc import Mapping
+from pathlib import Path
+
+from storage import garbage, retention
 from storage.engine import give_back_space, sqlite_file
+from storage.garbage import Orphan
 from storage.records import StoreUsage
 from storage.store_catalogue import CatalogueStore
 from storage.store_jobs import JobStore
@@ -44,11 +48,26 @@ class Store(CatalogueStore, RunStore, JobStore):
             give_back_space(self._engine)
         return pruned
 
-    def usage(self) -> StoreUsage:
-        """How much is stored."""
+    def usage(self, folders: Mapping[str, Path] | None = None) -> StoreUsage:
+        """How much is stored, in the database and in the folders of files that belong to it."""
         with self._reading() as session:
-            num_runs, num_traced, trace_bytes = retention.totals(session)
+            totals = retention.totals(session)
         path = sqlite_file(self._engine.url)
         parts = [] if path is None else [path, path.with_name(path.name + "-wal")]
         size = sum(part.stat().st_size for part in parts if part.exists()) if parts else None
-        return StoreUsage(num_runs=num_runs, num_traced_runs=num_traced, trace_bytes=trace_bytes, file_bytes=size)
+        folder_bytes = {name: garbage.size_of(folder) for name, folder in (folders or {}).items()}
+        return StoreUsage(**totals, file_bytes=size, folder_bytes=folder_bytes)
+
+    def is_empty(self) -> bool:
+        """Whether nothing was ever stored, as in a database that was just made."""
+        with self._reading() as session:
+            return retention.is_empty(session)
+
+    def find_orphans(self, homes: Mapping[str, Path]) -> list[Orphan]:
+        """Files and folders in these folders that no row refers to and nobody touched for an hour, the largest first.
+
+        homes: folders by name, each holding one entry a thing; the one named `artifacts` holds files by hash.
+        `delete_orphan` deletes one.
+        """
+        with self._reading() as session:
+            return garbage.find(session, homes, self._clock().timestamp())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
-from storage import catalogue, runs
+from storage import catalogue, run_list, runs
+from storage.engine import give_back_space
 from storage.identifiers import new_id
 from storage.owner import owner_is_alive, owner_token
-from storage.records import RunFilter, RunOrder, RunRecord, RunResult, RunSummary
+from storage.records import RunFilter, RunGroup, RunOrder, RunRecord, RunResult, RunSort, RunSummary
 from storage.store_base import StoreBase
 from storage.tables import DecodeRun
 
@@ -111,16 +113,32 @@ class RunStore(StoreBase):
             return runs.get(session, run_id)
 
     def list_runs(
-        self, where: RunFilter = _ANY, *, order: RunOrder = "newest", limit: int = 50, offset: int = 0
+        self, where: RunFilter = _ANY, *, order: RunOrder | RunSort = "newest", limit: int = 50, offset: int = 0
     ) -> list[RunSummary]:
         """One page of the table of runs."""
         with self._reading() as session:
-            return runs.summaries(session, where, order, limit, offset)
+            return run_list.summaries(session, where, order, limit, offset)
+
+    def find_runs(
+        self, where: RunFilter = _ANY, *, order: RunOrder | RunSort = "newest", limit: int = 50, offset: int = 0
+    ) -> tuple[list[RunSummary], int]:
+        """One page of the table of runs, and how many runs the filter leaves: in half the time of asking twice."""
+        with self._reading() as session:
+            return run_list.page(session, where, order, limit, offset)
 
     def count_runs(self, where: RunFilter = _ANY) -> int:
         """How many runs a filter leaves."""
         with self._reading() as session:
-            return runs.count(session, where)
+            return run_list.count(session, where)
+
+    def group_runs(self, where: RunFilter = _ANY, *, by: str) -> list[RunGroup]:
+        """Counts and means of the runs a filter leaves, the largest group first.
+
+        by: drafter_name, drafter_id, version_id, status, finish_reason, contended; `tag` (a run is in the group of each
+        of its tags); or a place in the settings such as `settings.request.temperature`.
+        """
+        with self._reading() as session:
+            return run_list.grouped(session, where, by)
 
     def num_stored_steps(self, run_id: str) -> int:
         """How many steps of a run are stored: what a page that re-attaches can read at once."""
@@ -141,3 +159,24 @@ class RunStore(StoreBase):
         """Delete a run that has ended, with its steps."""
         with self._writing() as session:
             runs.delete(session, run_id)
+
+    def trash_runs(self, run_ids: Sequence[str]) -> list[str]:
+        """Put ended runs into the waste basket, where lists leave them out; all of them or, on an error, none.
+
+        Returns the ids of the runs that were not in it, which is what an undo gives to `restore_runs`.
+        """
+        with self._writing() as session:
+            return runs.trash(session, run_ids, self._clock())
+
+    def restore_runs(self, run_ids: Sequence[str]) -> list[str]:
+        """Take runs out of the waste basket; returns the ids of those that were in it."""
+        with self._writing() as session:
+            return runs.restore(session, run_ids)
+
+    def purge_trash(self, before: datetime | None = None) -> list[str]:
+        """Delete for good what is in the waste basket, or what was put there before a moment; returns the ids."""
+        with self._writing() as session:
+            purged = runs.purge(session, before)
+        if purged:
+            give_back_space(self._engine)
+        return purged

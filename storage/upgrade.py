@@ -6,12 +6,9 @@ schema or nothing changed.
 
 from __future__ import annotations
 
-import os
-import sqlite3
 import threading
 from collections.abc import Sequence
-from contextlib import closing
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 
 from alembic import command
@@ -19,7 +16,16 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Connection, inspect, text
 
-from storage.engine import BUSY_TIMEOUT_S, for_writing, location, make_engine, sqlite_file
+from storage.backup import copy_before
+from storage.engine import (
+    BUSY_TIMEOUT_S,
+    check_folder,
+    for_writing,
+    location,
+    make_engine,
+    resolve_url,
+    sqlite_file,
+)
 from storage.errors import StoreError, one_sentence
 from storage.tables import Base
 
@@ -50,6 +56,30 @@ def upgrade(
             return _upgrade(own, url, revisions, to)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Upgrade:
+    """What an upgrade did: the schemas before (None: there was no database) and after, and the copy made first."""
+
+    before: str | None
+    after: str
+    copy: Path | None
+
+
+def upgrade_database(url_or_path: str | Path) -> Upgrade:
+    """Create or upgrade the database at a path or URL, saying what was done; StoreError as for `upgrade`."""
+    url = resolve_url(url_or_path)
+    path = sqlite_file(url)
+    if path is not None:
+        check_folder(path)
+    engine = make_engine(url, for_migration=True)
+    with one_sentence(location(url)), engine.connect() as connection:
+        before = current_schema(connection)
+    copy = upgrade(url)
+    with one_sentence(location(url)), engine.connect() as connection:
+        after = current_schema(connection)
+    return Upgrade(before=before, after=str(after), copy=copy)
+
+
 def current_schema(connection: Connection) -> str | None:
     """The revision a database is at, None for one that holds no Headway tables."""
     if not inspect(connection).has_table(VERSION_TABLE):
@@ -77,7 +107,9 @@ def _upgrade(connection: Connection, url: URL, revisions: Sequence[Path], to: st
         return None
     _refuse_foreign(connection, location(url), current, known)
     path = sqlite_file(url)
-    copy = backup(path, current) if current is not None and path is not None else None
+    copy = None
+    if current is not None and path is not None:
+        copy = copy_before(path, known[known.index(current) - 1])
     command.upgrade(config, target)
     if connection.dialect.name == "sqlite" and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
         raise StoreError(f"The database {location(url)} holds rows that refer to missing ones; it was left as it was.")
@@ -107,22 +139,3 @@ def _config(connection: Connection, revisions: Sequence[Path]) -> Config:
     config.set_main_option("version_locations", "\n".join(str(path).replace("%", "%%") for path in revisions))
     config.attributes["connection"] = connection
     return config
-
-
-def backup(path: Path, label: str) -> Path:
-    """Copy an SQLite database, also one in use, to `<name>.backup-<label>-<timestamp>` beside it."""
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
-    copy = path.with_name(f"{path.name}.backup-{label}-{stamp}")
-    partial = copy.with_name(copy.name + ".partial")
-    with one_sentence(str(copy)):
-        try:
-            with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(partial)) as target:
-                source.backup(target)
-                # The copy must be one file: the log mode it inherits would leave two more beside it when opened.
-                target.execute("PRAGMA journal_mode=DELETE")
-            with partial.open("rb+") as written:
-                os.fsync(written.fileno())
-            os.replace(partial, copy)
-        finally:
-            partial.unlink(missing_ok=True)
-    return copy

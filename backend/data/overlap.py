@@ -65,16 +65,20 @@ def find_overlap(prompts: Iterable[Prompt], others: Mapping[str, Iterable[Prompt
 
 def leak_check(
     path: str | Path,
-    others: Sequence[str | Path],
+    others: Sequence[str | Path] | Mapping[str, str],
     n: int = WORDS_SHARED,
     feed: Callable[[bytes], object] | None = None,
 ) -> LeakReport:
     """Compare the prompts of a file with those of evaluation files, whichever side is larger.
 
-    Broken rows are passed over. `feed` sees the bytes read of all files. Raises HeadwayError for a file that cannot be
-    read or holds no usable prompt, and when a file is compared with itself.
+    `others` may map paths to the names that hits call them by. Broken rows are passed over. `feed` sees the bytes read
+    of all files. Raises HeadwayError for a file that cannot be read or holds no usable prompt, and when a file is
+    compared with itself.
     """
-    names = _names([Path(other) for other in others])
+    if isinstance(others, Mapping):
+        names = {Path(other): name for other, name in others.items()}
+    else:
+        names = _names([Path(other) for other in others])
     for other in names:
         if other.resolve() == Path(path).resolve():
             raise HeadwayError(f"{other} is the file that is checked; choose other files to compare it with.")

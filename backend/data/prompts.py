@@ -56,6 +56,41 @@ class Prompt:
         """How many answers of an assistant the row gives."""
         return sum(message.role == "assistant" for message in self.messages or ())
 
+    @property
+    def num_questions(self) -> int:
+        """How many answers a target is asked for: one a user turn. Where tools were called, what they gave back belongs
+        to the calls the row gives; then it is one for each of the row's own answers, and one at an open end."""
+        return len(self._given_ends) if self.uses_tools else len(self.turns)
+
+    def question(self, number: int, own_answers: Sequence[str] = (), system: str | None = None) -> list[dict[str, Any]]:
+        """The messages before answer `number`, from 0.
+
+        `own_answers`: what the target said to the questions before; they take the place of the row's answers, except
+        where tools were called. `system`: instead of the row's own system messages.
+        """
+        if self.uses_tools:
+            messages = list((self.messages or ())[: self._given_ends[number]])
+        else:
+            turns = [Message("user", turn) for turn in self.turns[: number + 1]]
+            messages = [message for message in self.messages or () if message.role == "system"] + turns[:1]
+            for answer, turn in zip(own_answers[:number], turns[1:], strict=True):
+                messages += [Message("assistant", answer), turn]
+        if system is not None:
+            messages = [Message("system", system), *(one for one in messages if one.role != "system")]
+        return [message.as_dict() for message in messages]
+
+    @property
+    def uses_tools(self) -> bool:
+        """Whether the row holds tool calls or their outputs."""
+        return any(message.tool_calls or message.role == "tool" for message in self.messages or ())
+
+    @property
+    def _given_ends(self) -> list[int]:
+        """Where an answer belongs in the given conversation: at each of its answers, and at its end when it is open."""
+        messages = self.messages or ()
+        ends = [index for index, message in enumerate(messages) if message.role == "assistant"]
+        return ends if messages and messages[-1].role == "assistant" else [*ends, len(messages)]
+
     def place(self, seed: int = 0) -> float:
         """Where the hash of the prompt's turns falls in [0, 1): which side of a split it stands on."""
         digest = hashlib.sha256(json.dumps([seed, *self.turns]).encode()).digest()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from backend.data.scanning import ANSWERS, PROMPTS, Scan
+from backend.data.scanning import PROMPTS, Scan
 
 MAX_LICENCE = 500
 
@@ -20,8 +20,8 @@ MAX_LICENCE = 500
 class DatasetEntry:
     """A data set as it is registered; the same hash and kind are the same data set.
 
-    `details`: what `Scan` counted, as JSON. `lineage`: what it was made of: `prompts` [{name, hash}], `version`,
-    `temperatures`, `job`; or `split_of` {name, hash} with `side` and `fraction`; empty for a file that was brought.
+    `details`: what `Scan` counted, as JSON. `lineage`: what it was made of: `prompts` {name: hash}, `settings`, `job`;
+    or `split_of` {name, hash} with `side` and `fraction`; empty for a file that was brought.
     """
 
     kind: str
@@ -73,22 +73,12 @@ def details_of(scan: Scan) -> dict[str, Any]:
 
 
 def answers_lineage(
-    prompts: Sequence[Scan | Mapping[str, Any]],
-    version: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    job_id: str | None = None,
+    prompts: Mapping[str, str], settings: Mapping[str, Any], job_id: str | None = None, **more: Any
 ) -> dict[str, Any]:
-    """Where distilled answers come from: which prompts, who answered, and how.
-
-    `prompts`: scans, or {name, hash}. `version`: at least `name`. `settings`: a DistillConfig as JSON.
-    """
-    sources = [
-        {"name": Path(one.path).stem, "hash": one.content_hash} if isinstance(one, Scan) else dict(one)
-        for one in prompts
-    ]
-    kept = ("temperatures", "max_new_tokens", "seed", "turns", "system")
-    known = {name: settings[name] for name in kept if settings.get(name) is not None}
-    return {"prompts": sources, "version": dict(version), **known} | ({"job": job_id} if job_id else {})
+    """Where distilled answers come from: `prompts` are content hashes by file name, `settings` a DistillConfig as JSON,
+    `more` says how it was done (command, packages, commit)."""
+    made = {**more, "prompts": dict(prompts), "settings": dict(settings)}
+    return made | ({"job": job_id} if job_id else {})
 
 
 def split_lineage(source: DatasetEntry | Mapping[str, Any], side: str, fraction: float) -> dict[str, Any]:
@@ -103,20 +93,25 @@ def lineage_beside(path: str | Path) -> dict[str, Any]:
     try:
         job = json.loads(note.read_text(encoding="utf-8"))
         version, answering = dict(job["version"]), dict(job["answering"])
+        name = f"version {version['weights_id'][:12]}"
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-    return answers_lineage((), {"name": f"version {str(version['weights_id'])[:12]}", **version}, answering)
+    return answers_lineage({}, answering, version={**version, "name": name})
 
 
-def lineage_sentence(kind: str, lineage: Mapping[str, Any], name: str = "") -> str:
-    """“prompts X → answers by version Z at T = 0, 1”, for lists and reports; how a brought file is told as well."""
+def lineage_sentence(kind: str, lineage: Mapping[str, Any], version: str = "", temperatures: Sequence[Any] = ()) -> str:
+    """“prompts X → answers by version Z at T = 0, 1”, for lists and reports.
+
+    `version`: the label of who answered, `temperatures`: those found in the answers, where the lineage itself has none.
+    """
     if "split_of" in lineage:
         share = f"{100 * float(lineage.get('fraction', 0)):g} %"
         return f"{lineage.get('side', 'part')} side of {lineage['split_of'].get('name', 'a file')} ({share} held out)"
     if kind == PROMPTS:
         return "brought as a file"
-    sources = " + ".join(str(one.get("name", "?")) for one in lineage.get("prompts", ())) or "unknown prompts"
-    who = str((lineage.get("version") or {}).get("name") or "an unknown version")
-    heat = ", ".join(f"{float(value):g}" for value in lineage.get("temperatures", ())) or "unknown"
-    made = f"{kind if kind != ANSWERS else 'answers'} {name}".strip()
-    return f"prompts {sources} → {made} by {who} at T = {heat}"
+    names = " + ".join(lineage.get("prompts") or ())
+    sources = f"prompts {names}" if names else "unknown prompts"
+    who = version or str((lineage.get("version") or {}).get("name") or "an unknown version")
+    found = (lineage.get("settings") or {}).get("temperatures") or temperatures
+    heat = ", ".join(f"{float(value):g}" for value in found) or "unknown"
+    return f"{sources} → answers by {who} at T = {heat}"

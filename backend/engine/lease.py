@@ -171,7 +171,7 @@ def _patiently(
         if cancelled():
             raise Cancelled(f"Stopped while waiting for {device}, which is busy: {who}.")
         if give_up is not None and time.monotonic() >= give_up:
-            raise HeadwayError(f"{device} is busy: {who}; wait until that is done, or stop it.")
+            raise HeadwayError(f"The device {device} is busy: {who}; wait until that is done, or stop it.")
         if who != told:
             waiting(who)
             told = who

@@ -53,6 +53,9 @@ class DecodeRequest(BaseModel):
     seed: int = Field(0, description="same seed, same answer")
     stop: tuple[str, ...] = ()
     force: bool = Field(False, description="use heads of another version all the same")
+    when_busy: Literal["wait", "share"] = Field(
+        "wait", description="while something else has the device: wait for it, or decode at once on the CPU beside it"
+    )
 
     @field_validator(*BOUNDS)
     @classmethod
@@ -68,9 +71,9 @@ class DecodeRequest(BaseModel):
 class Event:
     """One thing that happened to a run; `seq` counts from 1 and never skips, so a page can resume after any of them.
 
-    kinds: queued {position}; loading {fraction, sentence}; started {conditions, tree, warnings}; prefill
-    {PrefillTrace}; step {StepTrace}; result {DecodeResult, plain_tokens_per_s or None}; failed {error}; cancelled {}.
-    result, failed and cancelled are last.
+    kinds: queued {position, holder: who else has the device, or None}; loading {fraction, sentence}; started
+    {conditions, tree, warnings}; prefill {PrefillTrace}; step {StepTrace}; result {DecodeResult, plain_tokens_per_s or
+    None}; failed {error}; cancelled {}. result, failed and cancelled are last.
     """
 
     seq: int
@@ -90,6 +93,7 @@ class EngineStatus:
     #: what the engine was started with, as far as anything was: {"device": "cpu", "dtype": "bfloat16",
     #: "trust_remote_code": True}; a command line that repeats a run has to say the same
     started_with: dict[str, str | bool] = field(default_factory=dict)
+    job: str | None = None  #: the id of the holder, when it is a job
 
 
 class Engine(Protocol):
@@ -119,6 +123,14 @@ class Engine(Protocol):
         `cost` is the drafting time of a step in plain steps as last measured here with this target, or None. What was
         used here without being known before (draft:MODEL, heads in any folder) is listed too, family "used".
         """
+        ...
+
+    def machine(self) -> dict[str, Any]:
+        """How the engine's machine is doing: see machine.Monitor.read."""
+        ...
+
+    def poke(self) -> None:
+        """Say that there is a new job in the queue, so that it is looked at now and not a little later."""
         ...
 
     def close(self) -> None:

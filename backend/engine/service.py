@@ -7,12 +7,12 @@ own changes nothing for them. Knows no page.
 from __future__ import annotations
 
 import itertools
-import queue
+import os
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,12 +20,14 @@ from backend.decoding.loop import decode
 from backend.decoding.records import DecodeResult, Detail, StepTrace
 from backend.drafters.plain.drafter import PlainDrafter
 from backend.engine.conditions import asked, check_request, conditions, context_of, decode_settings, encode_request
-from backend.engine.lease import device_lease
+from backend.engine.lease import Holder, holder_of, try_lease
+from backend.engine.machine import Monitor
 from backend.engine.protocol import DecodeRequest, EngineStatus, Event
 from backend.engine.recorder import Recorder, replay, result_data, stored_result
 from backend.engine.remember import register_drafter, register_version
 from backend.engine.run_log import RunLog
-from backend.engine.workbench import Workbench, offered_drafters
+from backend.engine.turns import Turn, Turns
+from backend.engine.workbench import Workbench, give_back_memory, lease_place, offered_drafters
 from backend.errors import HeadwayError
 from backend.settings import Settings
 from backend.targets.target import Target
@@ -33,7 +35,10 @@ from storage import NotFoundError, Store, StoreError
 
 KEPT_LOGS = 64  #: finished runs whose events stay in memory; older ones are read from the store
 TRACE_BYTES = 1 << 30  #: recorded steps kept at most; when an engine starts, the oldest are dropped, their runs stay
+BATCH = 64  #: stored events handed over at once
 PLAIN_TOKENS = 12  #: plain steps measured after a run, for the comparison in the same turn
+
+Last = tuple[str, dict[str, Any]]  #: kind and data of a run's last event
 
 
 @dataclass
@@ -45,7 +50,10 @@ class _Run:
 
 
 class LocalEngine:
-    """See protocol.Engine. `store` None: nothing is remembered past the process."""
+    """See protocol.Engine. `store` None: nothing is remembered past the process.
+
+    The device is held while a run is decoded and at no other time; see `lend` and lease.py for who else may have it.
+    """
 
     def __init__(
         self,
@@ -59,15 +67,16 @@ class LocalEngine:
         asked_for = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
         self._started_with: dict[str, str | bool] = {name: value for name, value in asked_for.items() if value}
         self._bench = Workbench(settings, device, dtype, trust_remote_code, measures_costs=True)
+        self._side: Workbench | None = None  # on the CPU, for runs beside somebody else who has the device
+        self._place = lease_place(device)
+        self._monitor = Monitor(settings.home)
         self._runs: OrderedDict[str, _Run] = OrderedDict()
-        self._waiting: list[str] = []
-        self._running: str | None = None
-        self._lock = threading.Lock()
-        self._jobs: queue.Queue[str | None] = queue.Queue()
-        self._closed = False
+        self._lock = threading.Lock()  # of the runs; never held while asking for turns
+        self._turns = Turns(self._other_program, self._tell_place)
         self._unmarked: dict[str, str] = {}  # failed runs that the store doesn't know to have failed, and why
         if store is not None:
             store.mark_interrupted()
+            store.interrupt_dead_jobs()
             store.prune_traces(max_bytes=TRACE_BYTES)
         self._worker = threading.Thread(target=self._work, name="headway-engine", daemon=True)
         self._worker.start()
@@ -80,93 +89,145 @@ class LocalEngine:
         run_id = self._create(request)
         run = _Run(request, RunLog(run_id), stored=self._store is not None)
         with self._lock:
-            if self._closed:
-                raise HeadwayError("The engine is shutting down; start Headway again.")
             self._runs[run_id] = run
-            ahead = len(self._waiting) + (self._running is not None)
-            self._waiting.append(run_id)
             self._forget_old()
-        run.log.append("queued", {"position": ahead})
-        self._jobs.put(run_id)
+        try:
+            self._turns.add(run_id, request.when_busy == "share")
+        except HeadwayError:  # closed meanwhile
+            self._end_waiting(run)
+            raise
         return run_id
 
     def events(self, run_id: str, after: int = 0, timeout_s: float | None = None) -> Iterator[Event]:
+        return itertools.chain.from_iterable(self.batches(run_id, after, timeout_s))
+
+    def batches(
+        self, run_id: str, after: int = 0, timeout_s: float | None = None, gone: Callable[[], bool] = lambda: False
+    ) -> Iterator[list[Event]]:
+        """`events`, as many at once as there are; ends too when the reader is `gone`."""
         with self._lock:
             run = self._runs.get(run_id)
         if run is not None:
-            return run.log.read(after, timeout_s)
-        return self._replayed(run_id, after)
+            return run.log.batches(after, timeout_s, gone)
+        return _batched(self._replayed(run_id, after))
 
     def cancel(self, run_id: str) -> None:
         with self._lock:
             run = self._runs.get(run_id)
-            waiting = run_id in self._waiting
-            if waiting:
-                self._waiting.remove(run_id)
         if run is None:
             return
         run.cancel.set()
-        if waiting:
-            try:
-                if self._store is not None:
-                    self._store.cancel_run(run_id)
-            finally:  # whoever waits for the run learns of it, whatever the store says
-                run.log.append("cancelled", {})
-                self._announce_positions()
+        if self._turns.withdraw(run_id):
+            self._end_waiting(run)
 
     def status(self) -> EngineStatus:
-        with self._lock:
-            holder = "decoding a prompt" if self._running else None
-            waiting, bench = tuple(self._waiting), self._bench
-            return EngineStatus(holder, self._running, waiting, bench.loaded, bench.device, dict(self._started_with))
+        busy, running, bench = self._turns.busy(), self._turns.running, self._bench
+        holder = busy.who if busy else "decoding a prompt" if running else None
+        loaded, device = bench.loaded, bench.device
+        if self._side is not None and loaded is None:
+            loaded, device = self._side.loaded, self._side.device
+        job = busy.job if busy else None
+        return EngineStatus(holder, running, self._turns.waiting(), loaded, device, dict(self._started_with), job)
 
     def drafters(self, target: str) -> list[dict[str, Any]]:
         return offered_drafters(self._settings, target, dict(self._bench.costs))
 
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            open_runs = [self._running, *self._waiting]
-        for run_id in open_runs:
+    def machine(self) -> dict[str, Any]:
+        return self._monitor.read()
+
+    def poke(self) -> None:
+        return None  # no jobs are run here
+
+    def close(self, timeout_s: float = 60.0) -> None:
+        self._turns.close()
+        for run_id in (self._turns.running, *self._turns.waiting()):
             if run_id is not None:
                 self.cancel(run_id)
-        self._jobs.put(None)
-        self._worker.join(timeout=60)
+        self._worker.join(timeout_s)
+
+    # -- lending the device
+    # ---------------------------------------------------------------------------------------------------
+
+    def lend(self, holder: Callable[[], str], job: str | None = None) -> AbstractContextManager[None]:
+        """The device and its memory are the caller's while open; the run that is going on is finished first.
+
+        Args:
+            holder: says in a few words what the device is used for now, such as "training small-heads, 12 min left";
+                called often and from any thread.
+            job: its id, when it is a job.
+
+        Raises HeadwayError when the engine closes while somebody waits for the device.
+        """
+        return self._turns.lend(holder, job)
+
+    def _other_program(self) -> Holder | None:
+        found = holder_of(self._settings.home, self._place)
+        ours = found is not None and found.kind == "engine" and found.pid == os.getpid()
+        return None if ours else found
+
+    def _tell_place(self, run_id: str, data: dict[str, Any]) -> None:
+        with self._lock:
+            run = self._runs.get(run_id)
+        if run is not None:
+            run.log.append("queued", data)
 
     # -- the worker
     # -----------------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        while (run_id := self._jobs.get()) is not None:
-            with self._lock:
-                if run_id not in self._waiting:
-                    continue  # cancelled while it waited
-                self._waiting.remove(run_id)
-                self._running = run_id
-                run = self._runs[run_id]
-            self._announce_positions()
-            try:
-                with suppress(StoreError):  # the run itself will tell when the store still can't be written
-                    self._mark_failed()
-                self._decode(run)
-            except (HeadwayError, StoreError) as error:
-                self._fail(run, str(error))
-            except Exception as error:  # a fault of ours: the run fails, the engine lives on
-                self._fail(
-                    run, f"Headway failed inside ({type(error).__name__}: {str(error)[:200]}); please report it."
-                )
-            finally:
-                with self._lock:
-                    self._running = None
+        while (turn := self._turns.take(self._bench.loaded is not None, self._side is not None)) is not None:
+            if turn == "clear":
+                self._bench.clear()
+            elif turn == "clear side":
+                self._side = None
+                give_back_memory()
+            else:
+                self._have_turn(turn)
 
-    def _decode(self, run: _Run) -> None:
+    def _have_turn(self, turn: Turn) -> None:
+        with self._lock:
+            run = self._runs[turn.run_id]
+        try:
+            last = self._decode_in_turn(turn, run)
+        except (HeadwayError, StoreError) as error:
+            last = self._fail(run, str(error))
+        except Exception as error:  # a fault of ours: the run fails, the engine lives on
+            fault = f"Headway failed inside ({type(error).__name__}: {str(error)[:200]}); please report it."
+            last = self._fail(run, fault)
+        self._turns.done()
+        if last is not None:  # said when the device is free again, so that whoever hears it finds it so
+            run.log.append(*last)
+        elif run.cancel.is_set():
+            self.cancel(turn.run_id)
+
+    def _decode_in_turn(self, turn: Turn, run: _Run) -> Last | None:
+        """The run's last event; None when another program took the device just before, and the run waits again."""
+        with suppress(StoreError):  # the run itself will tell when the store still can't be written
+            self._mark_failed()
+        if turn.beside:
+            return self._decode(run, self._beside(), contended=True)
+        with try_lease(self._settings.home, self._place, "decoding a prompt", "engine") as taken:
+            if taken != "busy":
+                return self._decode(run, self._bench, contended=taken != "held")
+        self._turns.put_back(turn, run.request.when_busy == "share")
+        return None
+
+    def _beside(self) -> Workbench:
+        """For runs on the CPU beside whoever has the device; kept until the device is free again."""
+        if self._side is None:
+            dtype = str(self._started_with.get("dtype", "")) if self._place == "cpu" else ""
+            trust = bool(self._started_with.get("trust_remote_code"))
+            self._side = Workbench(self._settings, "cpu", dtype or None, trust)
+        return self._side
+
+    def _decode(self, run: _Run, bench: Workbench, contended: bool) -> Last:
         run_id, request, log = run.log.run_id, run.request, run.log
-        target = self._bench.target(
+        target = bench.target(
             request.target,
             lambda fraction, sentence: log.append("loading", {"fraction": fraction, "sentence": sentence}),
             context_of(request),
         )
-        drafter, warnings = self._bench.drafter(request, target)
+        drafter, warnings = bench.drafter(request, target)
         prompt = encode_request(request, target)
         settings = decode_settings(request, Detail.FULL)
         described = conditions(request, target, drafter)
@@ -177,7 +238,7 @@ class LocalEngine:
             self._store.start_run(run_id, settings=described, version_id=version_id, drafter_id=drafter_id)
         log.append("started", {"conditions": described, "warnings": warnings, "stored": False})
         result: DecodeResult | None = None
-        with device_lease(self._settings.home, target.device.type) as alone, _kept(recorder):
+        with _kept(recorder):
             for record in decode(target, drafter, [prompt], settings, cancelled=run.cancel.is_set):
                 if isinstance(record, DecodeResult):
                     result = record
@@ -189,10 +250,10 @@ class LocalEngine:
             plain = None
             if result is not None and result.finish_reason != "cancelled" and drafter.family != "none":
                 plain = self._plain_speed(run, target, prompt, result)
-                if plain is not None:
+                if plain is not None and not contended:
                     cost = result.draft_ms / result.num_steps / plain["step_ms"]
                     self._bench.costs[request.target, request.drafter.strip()] = cost
-        self._finish(run, recorder, result, plain, contended=not alone)
+        return self._finish(run, recorder, result, plain, contended)
 
     def _finish(
         self,
@@ -201,7 +262,7 @@ class LocalEngine:
         result: DecodeResult | None,
         plain: dict[str, Any] | None,
         contended: bool,
-    ) -> None:
+    ) -> Last:
         run_id = run.log.run_id
         was_cancelled = result is None or result.finish_reason == "cancelled"
         if recorder is not None and self._store is not None:
@@ -213,10 +274,7 @@ class LocalEngine:
                 self._store.cancel_run(run_id, stored)
             elif stored is not None:
                 self._store.finish_run(run_id, stored)
-        if result is None:
-            run.log.append("cancelled", {})
-        else:
-            run.log.append("result", result_data(result, plain, contended))
+        return ("cancelled", {}) if result is None else ("result", result_data(result, plain, contended))
 
     def _plain_speed(self, run: _Run, target: Target, prompt: list[int], result: DecodeResult) -> dict[str, Any] | None:
         """Plain decoding's speed at the middle of this answer, measured right after it in the same turn.
@@ -238,14 +296,14 @@ class LocalEngine:
         middle = sorted(times)[len(times) // 2]
         return {"kind": "plain", "step_ms": middle, "tokens_per_s": 1000 / middle, "steps": len(times)}
 
-    def _fail(self, run: _Run, error: str) -> None:
+    def _fail(self, run: _Run, error: str) -> Last:
         self._unmarked[run.log.run_id] = error
         try:
             self._mark_failed()
         except StoreError as second:
             if str(second) != error:  # else the store is why the run failed, and one sentence says so
                 error = f"{error.removesuffix('.')}; nor could the failure be stored: {second}"
-        run.log.append("failed", {"error": error})
+        return "failed", {"error": error}
 
     def _mark_failed(self) -> None:
         """Write failures to the store; those of a full disk are tried again when the next run comes.
@@ -280,14 +338,19 @@ class LocalEngine:
             record = self._store.get_run(run_id)
         except StoreError as error:
             raise HeadwayError(str(error)) from None
-        return itertools.dropwhile(lambda event: event.seq <= after, replay(self._store, record))
+        events = list(replay(self._store, record))
+        if after > (last := events[-1]).seq:
+            # A reader who followed the run live and saw more than was stored, since a process died: it must learn the
+            # end, under a number it hasn't seen, even when it asked for one event more than it needs.
+            return iter([replace(last, seq=after + 2)])
+        return itertools.dropwhile(lambda event: event.seq <= after, events)
 
-    def _announce_positions(self) -> None:
-        with self._lock:
-            waiting = [(self._runs[run_id], place) for place, run_id in enumerate(self._waiting)]
-            ahead = int(self._running is not None)
-        for run, place in waiting:
-            run.log.append("queued", {"position": place + ahead})
+    def _end_waiting(self, run: _Run) -> None:
+        try:
+            if self._store is not None:
+                self._store.cancel_run(run.log.run_id)
+        finally:  # whoever waits for the run learns of it, whatever the store says
+            run.log.append("cancelled", {})
 
     def _forget_old(self) -> None:
         if self._store is None:
@@ -295,6 +358,11 @@ class LocalEngine:
         finished = [run_id for run_id, run in self._runs.items() if run.log.over]
         for run_id in finished[: max(0, len(finished) - KEPT_LOGS)]:
             del self._runs[run_id]
+
+
+def _batched(events: Iterator[Event]) -> Iterator[list[Event]]:
+    while batch := list(itertools.islice(events, BATCH)):
+        yield batch
 
 
 @contextmanager

@@ -6,7 +6,9 @@ runs nothing.
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -15,9 +17,11 @@ import torch
 
 from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import META, read_meta
+from backend.drafters.plain.drafter import PlainDrafter
 from backend.drafters.registry import BUILTIN_MEDUSA, folder_of, load_drafter
 from backend.engine.conditions import wanted_tree
 from backend.engine.cost import drafting_costs
+from backend.engine.lease import one_name
 from backend.engine.protocol import DecodeRequest
 from backend.errors import HeadwayError
 from backend.settings import Settings
@@ -53,10 +57,7 @@ class Workbench:
     def target(self, name: str, progress: Progress, context: int | None = None) -> Target:
         """The target called `name`, loaded if it isn't; `context` tokens are what memory is told and checked for."""
         if self._target is None or self._target.name != name:
-            self._target, self._drafters = None, {}
-            gc.collect()
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+            self.clear()
             self._target = self._open(name, lambda fraction, sentence: progress(0.95 * fraction, sentence), context)
             self.device = str(self._target.device)
             if self._measures:
@@ -64,6 +65,11 @@ class Workbench:
                 self._measure_costs(self._target)
             progress(1.0, f"{name} is ready.")
         return self._target
+
+    def clear(self) -> None:
+        """Let go of target and drafters, and give their memory back to the system."""
+        self._target, self._drafters = None, {}
+        give_back_memory()
 
     def drafter(self, request: DecodeRequest, target: Target) -> tuple[Drafter, list[str]]:
         """The request's drafter with the request's tree, and warnings to show."""
@@ -79,6 +85,8 @@ class Workbench:
         shape = wanted_tree(request)
         if request.max_depth is not None:
             shape = (shape or drafter.shape).cut(request.max_depth)
+        if shape is not None and not shape.num_nodes and drafter.family != "none":
+            return PlainDrafter(), [*warnings, "With a depth of 0 nothing is drafted: this is plain decoding."]
         if shape is not None and (drafter.family != "none" or request.tree):
             drafter = drafter.with_shape(shape)
         return drafter.with_sampled(request.sampled), warnings
@@ -95,6 +103,25 @@ class Workbench:
 
     def _open(self, name: str, progress: Progress, context: int | None = None) -> Target:
         return open_target(name, self._settings, self._device, self._dtype, self._trust, progress, context)
+
+
+def give_back_memory() -> None:
+    """What nothing refers to any more goes back to the system, where allocators would keep it for later."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    if sys.platform.startswith("linux"):
+        with suppress(OSError, AttributeError):  # another C library than glibc
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+def lease_place(device: str | None) -> str:
+    """The device whose lease work on `device` needs, without touching it; None is the best there is."""
+    if device is not None and device != "auto":
+        return one_name(device)
+    if torch.cuda.is_available():
+        return one_name("cuda")
+    return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def _weights_of(spec: str) -> str:

@@ -6,6 +6,7 @@ the command line all start from here.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ from pydantic import BaseModel
 
 if TYPE_CHECKING:
     from backend.jobs.context import JobContext
+
+
+PATHS = ("prompts", "answers", "out", "pack", "work")  #: settings that are files or folders
+MAYBE_PATHS = ("target", "start_from", "drafters")  #: settings that are names or paths
 
 
 @dataclass(frozen=True)
@@ -57,10 +62,44 @@ class JobKind:
         subject = data.get("name") or Path(data.get(self.output) or "").stem or Path(source).stem
         return f"{self.title} {subject} with {Path(str(data.get('target', ''))).name}".strip()
 
+    def settled(self, config: BaseModel) -> BaseModel:
+        """The config with absolute paths: a job may be taken up by a process that works in another folder."""
+        changes: dict[str, Any] = {}
+        for name in PATHS:
+            value = getattr(config, name, None)
+            if isinstance(value, str):
+                changes[name] = _absolute(value)
+            elif isinstance(value, tuple):
+                changes[name] = tuple(map(_absolute, value))
+        for name in MAYBE_PATHS:
+            value = getattr(config, name, None)
+            if isinstance(value, str):
+                changes[name] = _maybe_absolute(value)
+            elif isinstance(value, tuple):
+                changes[name] = tuple(map(_maybe_absolute, value))
+        return config.model_copy(update=changes)
+
     def exclusive(self, config: BaseModel) -> str | None:
-        """What no other open job may have: the place the job writes to; None when that is not known yet."""
-        place = getattr(config, self.output, None) if self.output else None
+        """What no other open job may have: the place the job writes to, or all of its config where it writes nowhere.
+
+        None when the place is not known yet.
+        """
+        if not self.output:  # it writes nowhere else, so only the very same job would be one too many
+            return f"{self.name}:{hashlib.sha256(config.model_dump_json().encode()).hexdigest()[:16]}"
+        place = getattr(config, self.output, None)
         return f"file:{Path(place).expanduser().absolute()}" if place else None
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
+
+
+def _maybe_absolute(text: str) -> str:
+    prefix = "draft:" if text.startswith("draft:") else ""
+    path = text.removeprefix(prefix)
+    found = Path(path).expanduser()
+    is_path = ("/" in path or path[:1] in (".", "~")) and found.exists()
+    return prefix + _absolute(path) if is_path or (found / "headway.json").is_file() else text
 
 
 def _found(at: str) -> Any:
@@ -90,7 +129,15 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
             "Evaluate",
             "backend.jobs.evaluate_config:EvaluateJobConfig",
             "backend.jobs.evaluate_job:run",
-            ("batch", "max_new_tokens"),
+            ("batches", "max_new_tokens"),
+            output="",
+        ),
+        JobKind(
+            "plan",
+            "Measure",
+            "backend.jobs.plan_config:PlanJobConfig",
+            "backend.jobs.plan_job:run",
+            ("batch_tokens", "draft_vocab", "num_heads"),
             output="",
         ),
     )

@@ -7,10 +7,10 @@ it was killed; it knows no drafter and no loss.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from backend.acceptance import Rule, SamplingSettings
 from backend.data.answers import Answer, AnswerKey, AnswerWriter, read_answers
@@ -18,7 +18,7 @@ from backend.data.prompts import Prompt
 from backend.data.templates import encode_chat
 from backend.decoding.loop import DecodeSettings, decode
 from backend.decoding.records import DecodeResult
-from backend.drafters.checkpoint import write_json_atomically
+from backend.drafters.checkpoint import flush_to_disk, write_json_atomically
 from backend.drafters.plain.drafter import PlainDrafter
 from backend.errors import HeadwayError
 from backend.targets.target import Target
@@ -65,7 +65,9 @@ def distill(
     stopped.
 
     Later turns of a conversation see the target's own earlier answers at the same temperature; after an empty answer a
-    conversation ends. Raises HeadwayError when there is nothing to answer or a prompt does not fit.
+    conversation ends. Where a row has tool calls, its own conversation up to each answer is given instead, since a
+    tool's output belongs to the call that asked for it. Raises HeadwayError when there is nothing to answer or a prompt
+    does not fit.
     """
     if not prompts:
         raise HeadwayError("There are no prompts to answer; choose a file with at least one.")
@@ -84,6 +86,30 @@ def distill(
             if cancelled():
                 break
     return progress
+
+
+def in_order(out: Path, prompts: Sequence[Prompt], config: DistillConfig) -> None:
+    """Put the answers in the order of the work, turn by turn; answers to other prompts stay in front.
+
+    They end up in the file in the order in which they ended, and that depends on where earlier attempts were killed.
+    The file is replaced whole. Raises HeadwayError.
+    """
+    tasks = [task.key() for wave in _waves(prompts, config) for task in wave]
+    order = {key: place for place, key in enumerate(tasks)}
+    places = [order.get(answer.key, -1) for answer in read_answers(out).answers]
+    if places == sorted(places):
+        return
+    lines = out.read_bytes().splitlines(keepends=True)[: len(places)]
+    ordered = b"".join(line for _, line in sorted(zip(places, lines, strict=True), key=lambda pair: pair[0]))
+    partial = out.with_name(f".{out.name}.order.partial")
+    try:
+        partial.write_bytes(ordered)
+        flush_to_disk(partial)
+        os.replace(partial, out)
+        flush_to_disk(out.parent)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise HeadwayError(f"The answers in {out} could not be put in order: {error.strerror or error}.") from None
 
 
 def _check_same_job(target: Target, config: DistillConfig, out: Path) -> None:
@@ -112,7 +138,7 @@ def num_answers(prompts: Sequence[Prompt], config: DistillConfig) -> int:
 
 
 def _turns(prompt: Prompt, config: DistillConfig) -> int:
-    return len(prompt.turns) if config.turns is None else min(config.turns, len(prompt.turns))
+    return prompt.num_questions if config.turns is None else min(config.turns, prompt.num_questions)
 
 
 def _waves(prompts: Sequence[Prompt], config: DistillConfig) -> Iterator[list[_Task]]:
@@ -138,9 +164,9 @@ def _answer(
     """Decode tasks of one turn and temperature together."""
     encoded: list[tuple[_Task, list[int]]] = []
     for task in tasks:
-        messages = _conversation(target, task, config, known)
-        if messages is not None:
-            encoded.append((task, encode_chat(target.tokenizer, messages)))
+        ids = _encoded(target, task, config, known)
+        if ids is not None:
+            encoded.append((task, ids))
     # Rows decoded together all read as much cache as the longest of them, so neighbours should be of like length.
     encoded.sort(key=lambda pair: len(pair[1]))
     by_number = {task.number: (task, ids) for task, ids in encoded}
@@ -167,19 +193,18 @@ def _answer(
             )
 
 
-def _conversation(
-    target: Target, task: _Task, config: DistillConfig, known: Mapping[AnswerKey, Answer]
-) -> list[dict[str, Any]] | None:
-    """The messages before this answer; None when an earlier answer is missing or empty."""
-    messages: list[dict[str, Any]] = []
-    if config.system is not None:
-        messages.append({"role": "system", "content": config.system})
-    for turn in range(task.turn + 1):
-        messages.append({"role": "user", "content": task.prompt.turns[turn]})
-        if turn < task.turn:
-            earlier = known.get(task.key(turn))
-            text = target.tokenizer.decode(list(earlier.answer_ids), skip_special_tokens=True) if earlier else ""
-            if not text.strip():
-                return None
-            messages.append({"role": "assistant", "content": text})
-    return messages
+def _encoded(target: Target, task: _Task, config: DistillConfig, known: Mapping[AnswerKey, Answer]) -> list[int] | None:
+    """Everything before this answer as tokens; None when an earlier answer is missing or empty."""
+    prompt = task.prompt
+    own = [] if prompt.uses_tools else [_said(target, known.get(task.key(turn))) for turn in range(task.turn)]
+    if not all(text.strip() for text in own):
+        return None
+    try:
+        messages = prompt.question(task.turn, own, config.system)
+        return encode_chat(target.tokenizer, messages, tools=prompt.tools, special_tokens=prompt.special_tokens)
+    except HeadwayError as error:
+        raise HeadwayError(f"Prompt {prompt.question_id} cannot be answered: {error}") from None
+
+
+def _said(target: Target, answer: Answer | None) -> str:
+    return str(target.tokenizer.decode(list(answer.answer_ids), skip_special_tokens=True)) if answer else ""

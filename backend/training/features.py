@@ -68,7 +68,7 @@ def capture(
     asked to stop.
     """
     config = config or CaptureConfig()
-    usable = [a for a in answers if a.answer_ids and a.prompt_ids and _length(a) <= target.max_context]
+    usable = _usable(target, answers)
     if not usable:
         raise HeadwayError(
             "None of the answers can be used for training; they are empty or longer than the target reads."
@@ -84,6 +84,18 @@ def capture(
         done += len(tensors["next"])
         progress(done, total)
     return FeatureStore(folder)
+
+
+def feature_folder(
+    parent: Path, target: Target, answers: Sequence[TokenizedAnswer], config: CaptureConfig | None = None
+) -> Path:
+    """Where below `parent` the features of these answers lie: the same for the same content, target, dtype and device,
+    so that whoever trains on them again finds them.
+    """
+    header = _header(target, _usable(target, answers), config or CaptureConfig())
+    made_by = {"dtype": str(target.dtype), "device": target.device.type}
+    digest = hashlib.sha256(json.dumps(header | made_by, sort_keys=True).encode()).hexdigest()
+    return parent / f"{target.identity.weights_id[:8]}-{digest[:16]}"
 
 
 class FeatureStore:
@@ -128,6 +140,10 @@ class FeatureStore:
         inside = ahead < self._left[positions][:, None]
         index = (positions[:, None] + ahead).clamp(max=len(self) - 1)
         return FeatureBatch(hidden, torch.where(inside, self._next[index].long(), IGNORE))
+
+
+def _usable(target: Target, answers: Sequence[TokenizedAnswer]) -> list[TokenizedAnswer]:
+    return [a for a in answers if a.answer_ids and a.prompt_ids and _length(a) <= target.max_context]
 
 
 def _length(answer: TokenizedAnswer) -> int:

@@ -1,7 +1,8 @@
 """One training loop for all families: batches, optimiser, schedule, evaluation, checkpoints, resume.
 
-Knows no family (see drafters/learning.py for what it asks of one), no answers and no target: it sees positions. A run
-that is killed and resumed takes the same steps, bit for bit, on a CPU with the same number of threads.
+Knows no family (see drafters/learning.py for what it asks of one), no answers and no target: it sees positions, and a
+judge that gives a number. A run that is killed and resumed takes the same steps, bit for bit, on a CPU with the same
+number of threads.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from backend.drafters.learning import Evaluation, FeatureBatch, Learner
 from backend.errors import HeadwayError
 from backend.training.config import TrainConfig
 from backend.training.schedule import learning_rate
-from backend.training.state import check_same_run, load_state, save_state
+from backend.training.state import (
+    BEST,
+    check_same_run,
+    load_state,
+    random_state,
+    restore_random_state,
+    save_state,
+)
+from backend.training.watch import LossWatch
 
 
 class Features(Protocol):
@@ -43,13 +52,18 @@ class Reporter(Protocol):
 
     def report(self, step: int, total: int, metrics: dict[str, float]) -> None: ...
 
+    def resumed(self, step: int) -> None:
+        """The run goes on after `step`: what was reported of later steps will be reported again."""
+        ...
+
 
 @dataclass(frozen=True)
 class TrainResult:
     """How a run ended.
 
-    finish_reason: done, stopped (asked to; resumable) or not_finite (see `reason`). `evaluation` and `ranks` (int64 [T,
-    K]) are those of the last evaluation, on the final weights when the run is done.
+    finish_reason: done, stopped (asked to; resumable), not_finite or exploded (see `reason`). `evaluation` and `ranks`
+    (int64 [T, K]) are those of the weights the learner has now: when done, the last ones or, where a judge decided, the
+    best ones, of step `kept_step` with the acceptance length `acceptance_length`.
     """
 
     steps: int
@@ -59,10 +73,12 @@ class TrainResult:
     train_s: float
     evaluation: Evaluation | None
     ranks: Tensor | None = field(repr=False, default=None)
+    kept_step: int | None = None
+    acceptance_length: float | None = None
 
 
-class _NotFinite(Exception):
-    """A loss or gradient stopped being a number."""
+class _Failed(Exception):
+    """The loss stopped being a number, or left all bounds; finish_reason and sentence."""
 
 
 def train(
@@ -73,8 +89,13 @@ def train(
     reporter: Reporter,
     should_stop: Callable[[], bool],
     folder: Path,
+    judge: Callable[[], float | None] | None = None,
+    origin: str = "",
 ) -> TrainResult:
     """Train `learner` in place; state lives in `folder`, from which an unfinished run of the same settings goes on.
+
+    The learner's model must be on the device it is to be trained on. `judge` gives the real acceptance length of the
+    current weights; `origin` names the weights the learner starts from (a hash), so that a run resumes only with those.
 
     Raises HeadwayError when there is too little data, when `folder` holds another run, or when the disk refuses.
     """
@@ -83,7 +104,7 @@ def train(
             f"There are {len(features)} training positions, fewer than one batch of {config.batch_tokens}; "
             "make more answers or a smaller batch."
         )
-    return _Run(config, learner, features, held_out, reporter, folder).go(should_stop)
+    return _Run(config, learner, features, held_out, reporter, folder, judge, origin).go(should_stop)
 
 
 class _Run:
@@ -95,9 +116,11 @@ class _Run:
         held_out: Features,
         reporter: Reporter,
         folder: Path,
+        judge: Callable[[], float | None] | None,
+        origin: str,
     ) -> None:
         self.config, self.learner, self.features, self.held_out = config, learner, features, held_out
-        self.reporter, self.folder = reporter, folder
+        self.reporter, self.folder, self.judge, self.origin = reporter, folder, judge, origin
         self.device = next(learner.model.parameters()).device
         self.total = config.total_steps(len(features))
         self.per_epoch = config.steps_per_epoch(len(features))
@@ -111,11 +134,14 @@ class _Run:
         self.step, self.spent_s = 0, 0.0
         self.evaluation: Evaluation | None = None
         self.ranks: Tensor | None = None
+        self.best: tuple[int, float] | None = None  # step and acceptance length
+        self.watch = LossWatch(config.explosion_factor, config.explosion_reports)
         self._order = (-1, torch.empty(0, dtype=torch.int64))
 
     def go(self, should_stop: Callable[[], bool]) -> TrainResult:
         torch.manual_seed(self.config.seed)
         self._resume()
+        self.reporter.resumed(self.step)
         if self.step == 0:
             self._evaluate()
         try:
@@ -124,10 +150,9 @@ class _Run:
                     self._save()
                     return self._result("stopped", f"stopped at step {self.step} of {self.total}; it can go on")
                 self._one_step()
-        except _NotFinite as error:
-            return self._result("not_finite", str(error))
-        if self.evaluation is None:  # resumed when all was done
-            self._evaluate()
+        except _Failed as error:
+            return self._result(*error.args)
+        self._finish()
         return self._result("done", "")
 
     def _one_step(self) -> None:
@@ -141,9 +166,10 @@ class _Run:
         norm = torch.nn.utils.clip_grad_norm_(self.learner.model.parameters(), self.config.gradient_clip)
         value, length = loss.item(), norm.item()
         if not (math.isfinite(value) and math.isfinite(length)):
-            raise _NotFinite(
+            raise _Failed(
+                "not_finite",
                 f"At step {self.step} the loss was {value} and the gradient's norm {length}; "
-                "lower the learning rate or the gradient clip and resume from the last checkpoint."
+                "lower the learning rate or the gradient clip and start from the last checkpoint.",
             )
         self.optimiser.step()
         self.step += 1
@@ -156,10 +182,20 @@ class _Run:
             heads = {f"loss_{head}": value for head, value in enumerate(per_head.tolist())}
             rate = self.optimiser.param_groups[0]["lr"]
             self._report({"loss": loss, "gradient_norm": norm, "learning_rate": rate, "train_s": self.spent_s, **heads})
+            if self.watch.add(loss):
+                raise _Failed("exploded", self._exploded(loss))
         if last or self.step % self.config.evaluate_every == 0:
             self._evaluate()
         if last or self.step % self.config.checkpoint_every == 0:
             self._save()
+
+    def _exploded(self, loss: float) -> str:
+        mean = self.watch.best if self.watch.best is not None else loss
+        return (
+            f"At step {self.step} the loss was {loss:.3g}, and for {self.watch.exploded} reports in a row it has been "
+            f"more than {self.config.explosion_factor:g} times its best running mean ({mean:.3g}); lower the learning "
+            "rate and start from the best weights."
+        )
 
     def _positions(self, step: int) -> Tensor:
         """Which positions step `step` sees: a slice of its epoch's own permutation, so nothing but the step is
@@ -172,18 +208,58 @@ class _Run:
         start = place * self.config.batch_tokens
         return self._order[1][start : start + self.config.batch_tokens]
 
+    # -- evaluation
+    # -----------------------------------------------------------------------------------------------------------
+
     def _evaluate(self) -> None:
-        if len(self.held_out) == 0:
-            return
+        """Measure, report, and keep the weights when they are the best so far. Draws nothing from the generators."""
+        before = random_state(self.device)
         self.learner.model.eval()
+        metrics = self._measure()
+        if self.judge is not None:
+            length = self.judge()
+            if length is not None:
+                metrics["acceptance_length"] = length
+                self._keep_best(length)
+        self.learner.model.train()
+        restore_random_state(before, self.device)
+        if metrics:
+            self._report(metrics)
+
+    def _measure(self) -> dict[str, float]:
+        """Counts over all held-out positions, as metrics."""
+        if len(self.held_out) == 0:
+            return {}
         parts = []
         for positions in torch.arange(len(self.held_out)).split(self.config.batch_tokens):
             parts.append(self.learner.evaluate(self.held_out.batch(positions, self.learner.horizon).to(self.device)))
-        self.learner.model.train()
         counts = [counts for counts, _ in parts]
         self.evaluation = sum(counts[1:], start=counts[0])
         self.ranks = torch.cat([ranks for _, ranks in parts]).cpu()
-        self._report({f"held_out_{name}": value for name, value in self.evaluation.as_metrics().items()})
+        return {f"held_out_{name}": value for name, value in self.evaluation.as_metrics().items()}
+
+    def _keep_best(self, length: float) -> None:
+        """Of equals the later one, which has learned more."""
+        if self.best is None or length >= self.best[1]:
+            self.best = (self.step, length)
+            weights = {
+                "family": self.learner.family,
+                "step": self.step,
+                "acceptance_length": length,
+                "model": self.learner.model.state_dict(),
+            }
+            save_state(self.folder, weights, BEST)
+
+    def _finish(self) -> None:
+        """Leave the learner with the weights to keep, and their evaluation."""
+        kept = load_state(self.folder, BEST) if self.best is not None and self.config.keep == "best" else None
+        if kept is not None and kept["step"] != self.total:
+            self.learner.model.load_state_dict(kept["model"])
+            self.evaluation = None
+        if self.evaluation is None:  # other weights than those measured last, or resumed when all was done
+            self.learner.model.eval()
+            self._measure()
+            self.learner.model.train()
 
     def _report(self, metrics: dict[str, float]) -> None:
         self.reporter.report(self.step, self.total, metrics)
@@ -192,16 +268,20 @@ class _Run:
     # ----------------------------------------------------------------------------------------------------
 
     def _identity(self) -> dict[str, Any]:
-        """What has to agree for a resume: everything that decides a step. How often to report or save does not."""
-        free = {"checkpoint_every", "evaluate_every", "report_every"}
-        settings = self.config.model_dump(exclude=free)
+        """What has to agree for a resume: everything that decides a step. How often to report or save does not, nor,
+        without a judge that keeps the best, how often to evaluate.
+        """
+        free = {"checkpoint_every", "report_every", "explosion_reports", "explosion_factor"}
+        if self.judge is None:
+            free |= {"evaluate_every", "decode_prompts", "decode_tokens", "keep"}
         shapes = {name: list(value.shape) for name, value in self.learner.model.state_dict().items()}
         return {
-            "settings": settings,
+            "settings": self.config.model_dump(exclude=free),
             "family": self.learner.family,
             "family's settings": self.learner.settings,
             "shapes": shapes,
             "features": self.features.fingerprint,
+            "starting weights": self.origin,
         }
 
     def _save(self) -> None:
@@ -211,7 +291,9 @@ class _Run:
             "train_s": self.spent_s,
             "model": self.learner.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
-            "random": torch.get_rng_state(),
+            "random": random_state(self.device),
+            "best": self.best,
+            "watch": self.watch.state(),
         }
         save_state(self.folder, state)
 
@@ -223,7 +305,12 @@ class _Run:
         self.step, self.spent_s = state["step"], state["train_s"]
         self.learner.model.load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
-        torch.set_rng_state(state["random"])
+        restore_random_state(state["random"], self.device)
+        self.best = tuple(state["best"]) if state["best"] else None
+        self.watch.load(state["watch"])
 
     def _result(self, finish_reason: str, reason: str) -> TrainResult:
-        return TrainResult(self.step, self.total, finish_reason, reason, self.spent_s, self.evaluation, self.ranks)
+        kept, length = self.best if self.best is not None and self.config.keep == "best" else (self.step, None)
+        return TrainResult(
+            self.step, self.total, finish_reason, reason, self.spent_s, self.evaluation, self.ranks, kept, length
+        )

@@ -1,7 +1,8 @@
 """The state of an unfinished training run on disk: written atomically, read with suspicion.
 
 One file holds everything that the next step depends on: weights, optimiser, step, random state, the settings and the
-data it belongs to. The order of the data follows from seed and epoch, so the step is also the place in the data.
+data it belongs to. The order of the data follows from seed and epoch, so the step is also the place in the data. A
+second file of the same kind keeps the best weights so far.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from backend.drafters.checkpoint import flush_to_disk
 from backend.errors import HeadwayError
 
 STATE: Final = "training-state.pt"
+BEST: Final = "best.pt"
 
 
-def save_state(folder: Path, state: Mapping[str, Any]) -> None:
-    """Replace the state; a kill at any moment leaves the old or the new one whole. Raises HeadwayError (disk full,
+def save_state(folder: Path, state: Mapping[str, Any], name: str = STATE) -> None:
+    """Replace a state; a kill at any moment leaves the old or the new one whole. Raises HeadwayError (disk full,
     read-only).
     """
-    path, partial = folder / STATE, folder / f".{STATE}.partial"
+    path, partial = folder / name, folder / f".{name}.partial"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         torch.save(dict(state), partial)
@@ -31,12 +33,16 @@ def save_state(folder: Path, state: Mapping[str, Any]) -> None:
         os.replace(partial, path)
         flush_to_disk(folder)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
-        raise HeadwayError(f"The training state could not be written to {folder}: {error}.") from error
+        partial.unlink(missing_ok=True)
+        raise HeadwayError(
+            f"The training state could not be written to {folder} ({_why(error)}); make room there and resume, "
+            "the checkpoint before it is kept."
+        ) from error
 
 
-def load_state(folder: Path) -> dict[str, Any] | None:
+def load_state(folder: Path, name: str = STATE) -> dict[str, Any] | None:
     """The state written last, None when there is none. Raises HeadwayError when it is damaged."""
-    path = folder / STATE
+    path = folder / name
     if not path.is_file():
         return None
     try:
@@ -55,3 +61,24 @@ def check_same_run(state: Mapping[str, Any], run: Mapping[str, Any], folder: Pat
             f"{folder} holds an unfinished run that differs in {', '.join(differs)}; "
             "use its settings or another folder."
         )
+
+
+def random_state(device: torch.device) -> dict[str, torch.Tensor]:
+    """The global generators a step may draw from."""
+    states = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def restore_random_state(states: Mapping[str, torch.Tensor], device: torch.device) -> None:
+    """Undo what was drawn since `random_state`."""
+    torch.set_rng_state(states["cpu"])
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__

@@ -8,9 +8,14 @@ from typing import Any
 import gradio as gr
 
 from dashboard.components.views import view
-from dashboard.presenters.form import CHAT, EXACT, OWN_TREE, RAW, TYPICAL, FormValues
+from dashboard.presenters.form import ALL_LEVELS, CHAT, EXACT, OWN_TREE, RAW, TYPICAL, FormValues
 
 TREES = (OWN_TREE, "chain-2", "chain-4", "2x2x1", "4x2x1", "medusa-63")
+DEPTHS = (
+    ("All levels", ALL_LEVELS),
+    ("0: draft nothing", "0"),
+    *((f"{levels} level{'s' if levels > 1 else ''}", str(levels)) for levels in range(1, 9)),
+)
 TARGETS = (("SmolLM2-135M-Instruct (built in)", "smollm2-135m"),)
 DRAFTERS = (
     ("Medusa heads (built in)", "builtin-medusa"),
@@ -73,9 +78,9 @@ def _draft(first: FormValues) -> dict[str, Any]:
             list(TREES), value=first.tree, allow_custom_value=True, label="Tree", elem_id="hw-tree-knob",
             info="chain-4: one line; 4x2x1: branches; or JSON paths [[0],[0,1]].",
         ),
-        "max_depth": gr.Slider(
-            0, 8, first.max_depth, step=1, label="Depth", elem_id="hw-depth", buttons=[],
-            info="Levels to keep; 0: all.",
+        "max_depth": gr.Dropdown(
+            list(DEPTHS), value=first.max_depth, allow_custom_value=True, label="Depth", elem_id="hw-depth",
+            info="Levels of the tree to keep.",
         ),
     }  # fmt: skip
 

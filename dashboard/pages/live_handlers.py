@@ -58,9 +58,18 @@ class Handlers:
         return self._opened(str(event.run))
 
     def load(self, request: gr.Request) -> list[Any]:
-        """The page was loaded: re-attach to the run in its address. The form and the link."""
+        """The page was loaded: re-attach to the run in its address, or start the demo. The form and the link.
+
+        An address may name the target and the drafter to begin with, as the Train page's does.
+        """
         run_id = request.query_params.get("run")
-        return self._opened(run_id) if run_id else self._filled(self._usable(self._first), dict(NO_RUN))
+        if run_id:
+            return self._opened(run_id)
+        named = {name: request.query_params[name] for name in ("target", "drafter") if request.query_params.get(name)}
+        form = replace(self._first, **named) if named else self._usable(self._first)
+        if request.query_params.get("demo"):
+            return self._filled(form, self._start(lambda: to_request(form), None))
+        return self._filled(form, dict(NO_RUN))
 
     def choices(self, target: str) -> Any:
         """What can draft for this target. A target that cannot be is told at Run."""

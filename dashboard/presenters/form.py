@@ -17,6 +17,7 @@ from backend.engine.protocol import DecodeRequest, Message
 from backend.errors import HeadwayError
 
 OWN_TREE = "the drafter's own"
+ALL_LEVELS = "all"
 EXACT = "exact"
 TYPICAL = "typical"
 CHAT = "chat"
@@ -33,7 +34,7 @@ class FormValues:
     target: str = "smollm2-135m"
     drafter: str = "builtin-medusa"
     tree: str = OWN_TREE
-    max_depth: float | None = 0  # 0: not cut
+    max_depth: str | float | None = ALL_LEVELS  # 0 drafts nothing
     temperature: float | None = 0.0
     rule: str = EXACT
     epsilon: float | None = 0.09
@@ -102,7 +103,7 @@ def to_request(form: FormValues, earlier: Sequence[dict[str, str]] = ()) -> Deco
     else:
         values["messages"] = _messages(form, earlier)
     try:
-        return DecodeRequest.model_validate(values)
+        return DecodeRequest.model_validate(values)  # a number out of its bound says so itself
     except ValidationError as error:
         raise HeadwayError(_sentence(error)) from None
 
@@ -141,7 +142,7 @@ def form_from_request(request: DecodeRequest) -> tuple[FormValues, list[dict[str
         mode=CHAT if request.raw_prompt is None else RAW,
         tree=request.tree or OWN_TREE,
         rule=TYPICAL if request.rule == "typical" else EXACT,
-        max_depth=request.max_depth or 0,
+        max_depth=ALL_LEVELS if request.max_depth is None else str(request.max_depth),
         banned=" ".join(map(str, request.banned_tokens)),
         stop="\n".join(text.replace("\n", "\\n").replace("\t", "\\t") for text in request.stop),
     )
@@ -171,8 +172,18 @@ def _numbers(form: FormValues) -> dict[str, float | int | None]:
     broken = ("temperature", "top_p", "min_p", "repetition_penalty", "epsilon", "delta")
     values: dict[str, float | int | None] = {name: _number(form, name, whole=True) for name in whole}
     values |= {name: _number(form, name, whole=False) for name in broken}
-    values["max_depth"] = _number(form, "max_depth", whole=True) or None
+    values["max_depth"] = _depth(form.max_depth)
     return values
+
+
+def _depth(value: str | float | None) -> int | None:
+    """How many levels of the tree to keep: None for all of them, 0 for a run that drafts nothing."""
+    text = str(value if value is not None else "").strip().lower()
+    if text in ("", ALL_LEVELS):
+        return None
+    if not (text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()):
+        raise HeadwayError(f"{LABELS['max_depth']} is “all” or a whole number of levels, not “{text[:40]}”.")
+    return int(text)
 
 
 def _number(form: FormValues, name: str, whole: bool) -> float | int:

@@ -38,17 +38,18 @@ COLUMNS = (
     "id", "at", "status", "prompt", "target", "drafter", "tree", "temperature", "rule", "tokens", "steps",
     "acceptance_length", "tokens_per_s", "wall_ms", "contended", "tags",
 )  # fmt: skip
+#: attribute of the record, name for people, digits after the point
 FIGURES = (
-    ("acceptance_length", "Acceptance length"),
-    ("tokens_per_s", "Tokens/s"),
-    ("num_tokens", "Tokens"),
-    ("num_steps", "Steps"),
-    ("num_drafted", "Drafted"),
-    ("num_accepted", "Accepted"),
-    ("prefill_ms", "Prefill, ms"),
-    ("draft_ms", "Drafting, ms"),
-    ("verify_ms", "Verifying, ms"),
-    ("wall_ms", "Whole run, ms"),
+    ("acceptance_length", "Acceptance length", 2),
+    ("tokens_per_s", "Tokens/s", 1),
+    ("num_tokens", "Tokens", 0),
+    ("num_steps", "Steps", 0),
+    ("num_drafted", "Drafted", 0),
+    ("num_accepted", "Accepted", 0),
+    ("prefill_ms", "Prefill, ms", 0),
+    ("draft_ms", "Drafting, ms", 0),
+    ("verify_ms", "Verifying, ms", 0),
+    ("wall_ms", "Whole run, ms", 0),
 )
 OWN_TREE = "the drafter's own"
 
@@ -58,6 +59,7 @@ def table_row(run: Any) -> dict[str, Any]:
     request = run.settings.get("request") or {}
     return run_row(run) | {
         "tree": request.get("tree") or OWN_TREE,
+        "own_tree": not request.get("tree"),
         "temperature": request.get("temperature"),
         "rule": request.get("rule"),
         "tokens_per_s": run.tokens_per_s,
@@ -90,7 +92,7 @@ def group_row(group: Any, by: str, labels: Mapping[str, str]) -> dict[str, Any]:
         name = labels.get(group.key or "", group.key)
     missing = {"tree": OWN_TREE, "tag": "no tag", "version": "unknown"}.get(by, "not told")
     return {
-        "key": group.key,
+        "filter": _filter_text(group.key, by),
         "name": missing if name is None else name,
         "runs": group.num_runs,
         "measured": group.num_measured,
@@ -100,10 +102,18 @@ def group_row(group: Any, by: str, labels: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def _filter_text(key: str | None, by: str) -> str | None:
+    """What the address says to show this group alone; None where that can't be said. Settings are told as JSON."""
+    if by in ("tree", "rule"):
+        return json.dumps(key, ensure_ascii=False)
+    return "null" if key is None and by == "temperature" else key
+
+
 def comparison(runs: Sequence[Any]) -> dict[str, Any]:
     """{runs, figures, differing, equal}: settings whose values differ come first, equal ones once.
 
-    `runs` are RunRecords. Each list item is {name, values} with a value a run, equal ones {name, value}.
+    `runs` are RunRecords. Each list item is {name, values} with a value a run, equal ones {name, value}; figures also
+    say their digits after the point.
     """
     flat = [_settings(run) for run in runs]
     names = list(dict.fromkeys(name for one in flat for name in one))
@@ -114,14 +124,17 @@ def comparison(runs: Sequence[Any]) -> dict[str, Any]:
             equal.append({"name": name, "value": values[0]})
         else:
             differing.append({"name": name, "values": values})
-    figures = [{"name": label, "values": [getattr(run, name) for run in runs]} for name, label in FIGURES]
+    figures = [
+        {"name": label, "digits": digits, "values": [getattr(run, name) for run in runs]}
+        for name, label, digits in FIGURES
+    ]
     heads = [{**table_row(run), "text": run.text, "notes": run.notes} for run in runs]
     return {"runs": heads, "figures": figures, "differing": differing, "equal": equal}
 
 
 def _settings(run: Any) -> dict[str, Any]:
     """Everything that determines a run, flat: what was asked for first, then where it ran."""
-    named = {"prompt": run.prompt, "version": run.version_label, "drafter name": run.drafter_name}
+    named = {"prompt": run.prompt, "version": run.version_label, "drafter id": run.drafter_id}
     request = dict(run.settings.get("request") or {})
     request.pop("messages", None)  # the prompt stands for them, unless earlier turns differ
     turns = (run.messages or [])[:-1]

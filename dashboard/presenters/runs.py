@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from backend.engine.protocol import DecodeRequest, Event
+from backend.errors import HeadwayError
 
 
 def run_row(run: Any) -> dict[str, Any]:
@@ -33,7 +34,7 @@ def request_from(candidate: Any) -> DecodeRequest | None:
         return None
     try:
         return DecodeRequest.model_validate(candidate)
-    except ValidationError:
+    except (ValidationError, HeadwayError):
         return None
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 from dataclasses import replace
 
 import pytest
 
+from backend.acceptance import Rule, SamplingSettings
 from backend.errors import HeadwayError
+from backend.jobs import decode_command
 from dashboard.presenters.form import OWN_TREE, RAW, TYPICAL, FormValues, form_from_request, to_request
 
 NASTY = [
@@ -44,15 +47,17 @@ def test_the_exact_rule_follows_the_temperature(rule: str, temperature: float, n
         ({"target": ""}, "Choose a target"),
         ({"drafter": None}, "Choose a drafter"),
         ({"temperature": None}, "Temperature needs a number"),
-        ({"temperature": -0.5}, "Temperature has to be greater than or equal to 0"),
+        ({"temperature": -0.5}, "The temperature must be 0 (greedy) or 0.001 to 100, but it is -0.5."),
         ({"temperature": math.nan}, "Temperature needs a number"),
-        ({"top_p": 0.0}, "Top-p has to be greater than 0"),
-        ({"top_p": 1.5}, "Top-p has to be less than or equal to 1"),
-        ({"min_p": 1.0}, "Min-p has to be less than 1"),
+        ({"top_p": 0.0}, "Top-p must be above 0 and at most 1 (off), but it is 0.0."),
+        ({"top_p": 1.5}, "Top-p must be above 0"),
+        ({"min_p": 1.1}, "Min-p must be 0 (off) to 1, but it is 1.1."),
         ({"top_k": 2.5}, "Top-k has to be a whole number, not 2.5"),
-        ({"epsilon": 1.0}, "ε has to be less than 1"),
-        ({"delta": 0.0}, "δ has to be greater than 0"),
-        ({"max_new_tokens": 0}, "Longest answer has to be greater than or equal to 1"),
+        ({"epsilon": 1.5}, "The threshold ε (epsilon) must be 0 to 1, but it is 1.5."),
+        ({"delta": -0.1}, "The threshold δ (delta) must be 0 to 1"),
+        ({"max_new_tokens": 0}, "The longest answer must be 1 to 8192 tokens, but it is 0."),
+        ({"max_depth": "-1"}, "The depth must be 0 (nothing is drafted) or more"),
+        ({"max_depth": "two"}, "Depth is “all” or a whole number of levels, not “two”."),
         ({"seed": True}, "Seed needs a number"),
         ({"banned": "13, x<b>"}, "“x<b>” is not a number"),
     ],
@@ -66,10 +71,48 @@ def test_what_cannot_be_is_one_sentence(change: dict[str, object], words: str) -
 
 def test_lists_and_empty_fields() -> None:
     request = to_request(
-        replace(FORM, stop="END\n\\n\\n\n", banned="13, 198 2", tree=OWN_TREE, max_depth=0, system=" ")
+        replace(FORM, stop="END\n\\n\\n\n", banned="13, 198 2", tree=OWN_TREE, max_depth="", system=" ")
     )
     assert request.stop == ("END", "\n\n") and request.banned_tokens == (13, 198, 2)
     assert request.tree is None and request.max_depth is None and [turn.role for turn in request.messages] == ["user"]
+
+
+@pytest.mark.parametrize(("shown", "depth"), [("all", None), (None, None), ("", None), ("0", 0), (3, 3), (" 12 ", 12)])
+def test_no_depth_means_all_levels_and_zero_means_that_nothing_is_drafted(shown: object, depth: int | None) -> None:
+    request = to_request(replace(FORM, max_depth=shown))
+    assert request.max_depth == depth
+    assert form_from_request(request)[0].max_depth == ("all" if depth is None else str(depth))
+
+
+OUT_OF_BOUNDS = {
+    "temperature": (-0.5, 1e-9, 101.0),
+    "top_k": (-1,),
+    "top_p": (0.0, 1.5),
+    "min_p": (-0.1, 1.1),
+    "repetition_penalty": (0.0, 101.0),
+    "epsilon": (-0.1, 1.5),
+    "delta": (-0.1, 1.5),
+    "max_new_tokens": (0, 9000),
+    "max_depth": (-1,),
+    "seed": (-1,),
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in OUT_OF_BOUNDS for value in OUT_OF_BOUNDS[name]])
+def test_page_command_line_and_rules_refuse_a_number_with_the_same_sentence(name: str, value: float) -> None:
+    with pytest.raises(HeadwayError) as page:
+        to_request(replace(FORM, **{name: value}))
+    parser = argparse.ArgumentParser()
+    decode_command.add_arguments(parser)
+    args = parser.parse_args(["--prompt", "Hello", f"--{name.replace('_', '-')}={value}"])
+    with pytest.raises(HeadwayError) as command:
+        decode_command.request_of(args, [{"role": "user", "content": "Hello"}])
+    assert str(page.value) == str(command.value)
+    if name in Rule.__dataclass_fields__ or name in SamplingSettings.__dataclass_fields__:
+        kind = Rule if name in Rule.__dataclass_fields__ else SamplingSettings
+        with pytest.raises(HeadwayError) as rule:
+            kind(**{name: value})
+        assert str(rule.value) == str(page.value)
 
 
 def test_earlier_turns_stand_between_system_and_prompt() -> None:
@@ -84,7 +127,7 @@ def test_earlier_turns_stand_between_system_and_prompt() -> None:
     "form",
     [
         replace(
-            FORM, system="S", tree="3x2x1", max_depth=2, temperature=0.7, rule=TYPICAL, epsilon=0.2, top_k=5, seed=3
+            FORM, system="S", tree="3x2x1", max_depth="2", temperature=0.7, rule=TYPICAL, epsilon=0.2, top_k=5, seed=3
         ),
         replace(
             FORM, prompt=NASTY[4], mode=RAW, stop="a\\nb\nEND", banned="1 2", sampled=True, force=True, temperature=1.0

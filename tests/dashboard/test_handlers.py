@@ -51,7 +51,7 @@ def test_a_refused_run_keeps_the_run_that_is_shown_and_is_new_each_time(handlers
     shown = finished(handlers, runs)
     first = handlers.run(*replace(FORM, tree="nonsense").to_components(), shown)
     again = handlers.run(*replace(FORM, tree="nonsense").to_components(), first)
-    assert first["run"] == shown["run"] and "no tree" in first["error"] and first["request"] == shown["request"]
+    assert first["run"] == shown["run"] and "Unknown tree" in first["error"] and first["request"] == shown["request"]
     assert again != first and again["error"] == first["error"]
     assert handlers.run(*FORM.to_components(), again)["error"] is None
 

@@ -136,11 +136,11 @@ def test_entries_hold_json_and_the_lineage_reads_as_a_sentence(write_rows: Write
     assert lineage_sentence(PROMPTS, {}) == "brought as a file"
     side = split_lineage(entry, "held-out", 0.05)
     assert lineage_sentence(PROMPTS, side) == "held-out side of my prompts (5 % held out)"
-    settings = {"temperatures": [0.0, 1.0], "seed": 3, "batch": 8}
-    lineage = answers_lineage([found], {"name": "tiny-llama"}, settings, "job-1")
-    assert lineage == {"prompts": [{"name": "rows", "hash": found.content_hash}], "version": {"name": "tiny-llama"},
-                       "temperatures": [0.0, 1.0], "seed": 3, "job": "job-1"}  # fmt: skip
-    assert lineage_sentence(ANSWERS, lineage) == "prompts rows → answers by tiny-llama at T = 0, 1"
+    how = {"temperatures": [0.0, 1.0], "seed": 3}
+    lineage = answers_lineage({"rows.jsonl": found.content_hash}, how, "job-1")
+    assert lineage == {"prompts": {"rows.jsonl": found.content_hash}, "settings": how, "job": "job-1"}
+    assert lineage_sentence(ANSWERS, lineage, "tiny") == "prompts rows.jsonl → answers by tiny at T = 0, 1"
+    assert lineage_sentence(ANSWERS, {}, "", ["0.5"]).endswith("→ answers by an unknown version at T = 0.5")
 
 
 def test_the_note_beside_answers_tells_who_wrote_them(tmp_path: Path) -> None:
@@ -148,7 +148,8 @@ def test_the_note_beside_answers_tells_who_wrote_them(tmp_path: Path) -> None:
     assert lineage_beside(path) == {}
     note = {"version": {"weights_id": "ab" * 32}, "answering": {"seed": 1, "max_new_tokens": 9, "system": None}}
     (tmp_path / "a.jsonl.job.json").write_text(json.dumps(note))
-    assert lineage_beside(path)["version"]["name"] == "version abababababab"
-    assert lineage_beside(path)["max_new_tokens"] == 9
+    lineage = lineage_beside(path)
+    assert lineage["settings"]["max_new_tokens"] == 9
+    assert "answers by version abababababab at T = 0.7" in lineage_sentence(ANSWERS, lineage, "", [0.7])
     (tmp_path / "a.jsonl.job.json").write_text("[]")
     assert lineage_beside(path) == {}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.e2e, pytest.mark.ui]
 
 ROOT = Path(__file__).parent.parent.parent
-LIVE = "window.headway.live"
+LIVE = "(window.headway?.live || {})"
 OVER = f"{LIVE}.run && {LIVE}.run.over"
 
 
@@ -68,7 +68,7 @@ def app(tmp_path: Path) -> Iterator[App]:
 def test_decode_look_reload_restart(app: App, browser_page: Page) -> None:
     page = browser_page
     page.set_default_timeout(180_000)
-    page.goto(app.url)
+    page.goto(f"{app.url}/live")
     page.locator(".hw-tree").wait_for()
     page.locator("#hw-prompt-text textarea").fill(
         "Write a short story about a ${robot} that learns to <b>paint</b>. 🎨"
@@ -77,7 +77,7 @@ def test_decode_look_reload_restart(app: App, browser_page: Page) -> None:
     page.wait_for_function(f"{LIVE}.run && {LIVE}.run.steps.length > 5")
     run_id = page.evaluate(f"{LIVE}.run.runId")
     page.reload()  # in the middle
-    page.wait_for_function(f"window.headway && {LIVE}.run && {LIVE}.run.runId === '{run_id}'")
+    page.wait_for_function(f"{LIVE}.run && {LIVE}.run.runId === '{run_id}'")
     page.wait_for_function(OVER)
     steps = page.evaluate(f"{LIVE}.run.steps.map((step) => step.step)")
     assert steps == list(range(1, len(steps) + 1)) and len(steps) > 10
@@ -91,6 +91,6 @@ def test_decode_look_reload_restart(app: App, browser_page: Page) -> None:
     page.locator(".hw-times", has_text="in plain steps: checking").wait_for()
     app.stop()
     app.start()
-    page.goto(f"{app.url}/?run={run_id}")
-    page.wait_for_function(f"window.headway && {OVER}")
+    page.goto(f"{app.url}/live?run={run_id}")
+    page.wait_for_function(OVER)
     assert page.evaluate(f"{LIVE}.run.steps.length") == len(steps)

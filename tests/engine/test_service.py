@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from sqlalchemy import event as database_event
 
 from backend.engine.lease import device_lease
 from backend.engine.protocol import DecodeRequest, Event, Message
@@ -17,6 +14,7 @@ from backend.engine.service import LocalEngine
 from backend.errors import HeadwayError
 from backend.settings import Settings
 from storage import Store, StoreError
+from tests.support.store_faults import full_disk, read_only
 
 
 def ask(text: str = "hello hello hello", **values: Any) -> DecodeRequest:
@@ -150,7 +148,7 @@ def test_hostile_text_comes_back_unchanged(engine: LocalEngine, store: Store) ->
 def test_a_run_without_the_device_to_itself_is_contended(settings: Settings, engine: LocalEngine, store: Store) -> None:
     with device_lease(settings.home, "cpu") as alone:
         assert alone
-        crowded = engine.submit(ask())
+        crowded = engine.submit(ask(when_busy="share"))
         assert list(engine.events(crowded))[-1].data["contended"] is True
     free = engine.submit(ask())
     assert list(engine.events(free))[-1].data["contended"] is False
@@ -221,26 +219,13 @@ def test_the_conditions_say_how_narrow_a_pass_is_and_the_status_how_it_was_start
     engine.close()
 
 
-@contextmanager
-def _pragma(store: Store, pragma: str) -> Iterator[None]:
-    """Every connection the store takes obeys `pragma`; the pool starts afresh before and after."""
-
-    def obey(connection: Any, *_: Any) -> None:
-        connection.execute(pragma)
-
-    store._engine.dispose()
-    database_event.listen(store._engine, "connect", obey)
-    try:
-        yield
-    finally:
-        database_event.remove(store._engine, "connect", obey)
-        store._engine.dispose()
-
-
-def _full(store: Store, room: int) -> str:
-    """The pragma that leaves `room` pages of 4096 bytes: SQLite then says what it says on a full disk."""
-    with store._engine.connect() as connection:
-        return f"PRAGMA max_page_count={connection.exec_driver_sql('PRAGMA page_count').scalar_one() + room}"
+@pytest.mark.parametrize("drafter", ["ngram", "draft:tiny-llama:1"])
+def test_a_depth_of_zero_drafts_nothing(engine: LocalEngine, drafter: str) -> None:
+    events = list(engine.events(engine.submit(ask(drafter=drafter, max_depth=0, max_new_tokens=8))))
+    steps = [event.data for event in events if event.kind == "step"]
+    assert len(steps) == 7 and not any(step["num_drafted"] for step in steps)
+    started = next(event for event in events if event.kind == "started")
+    assert "nothing is drafted" in started.data["warnings"][-1]
 
 
 def _everything(store: Store) -> list[Any]:
@@ -252,7 +237,7 @@ def test_a_disk_that_fills_up_ends_the_run_with_one_sentence_and_costs_nothing_s
 ) -> None:
     list(engine.events(engine.submit(ask())))
     before = _everything(store)
-    with _pragma(store, _full(store, room=6)):
+    with full_disk(store, room=6):
         run_id = engine.submit(ask(max_new_tokens=400))
         events = list(engine.events(run_id))
         assert kinds(events)[-2:] == ["step", "failed"]
@@ -275,7 +260,7 @@ def test_a_store_that_can_only_be_read_refuses_runs_with_one_sentence_and_still_
     first.close()
     before = _everything(store)
     engine = LocalEngine(settings, store)
-    with _pragma(store, "PRAGMA query_only=ON"):  # SQLite's error is that of a read-only file, which root never meets
+    with read_only(store):
         with pytest.raises(StoreError, match=r"cannot be written; make it and its folder writable\.$"):
             engine.submit(ask())
         again = list(engine.events(run_id))
@@ -290,7 +275,7 @@ def test_a_store_that_becomes_read_only_in_the_middle_fails_the_run(
     append = store.append_steps
 
     def refused(*args: Any) -> None:
-        with _pragma(store, "PRAGMA query_only=ON"):
+        with read_only(store):
             append(*args)
 
     monkeypatch.setattr(store, "append_steps", refused)

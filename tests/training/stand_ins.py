@@ -55,6 +55,10 @@ class Recorder:
     def report(self, step: int, total: int, metrics: dict[str, float]) -> None:
         self.rows.append((step, metrics))
 
+    def resumed(self, step: int) -> None:
+        """Rows of later steps come again."""
+        self.rows = [row for row in self.rows if row[0] <= step]
+
     def last(self, name: str) -> float:
         return next(metrics[name] for _, metrics in reversed(self.rows) if name in metrics)
 

@@ -1,4 +1,4 @@
-"""The Live page in Chromium, driven by replayed runs: nothing is lost, text stays text, a reload goes on where it
+"""The Live page in Chromium, driven by a recorded real run: nothing is lost, text stays text, a reload goes on where it
 was.
 """
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard.access import AccessPolicy
+from dashboard.components.views import LIVE_VIEWS
 from dashboard.services import Services
-from tests.ui.replay_engine import ReplayEngine
+from tests.ui.replay_engine import ReplayEngine, recording
 from tests.ui.serving import serving
 
 if TYPE_CHECKING:
@@ -21,20 +22,21 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.ui
 
-OVER = "window.headway.live.run && window.headway.live.run.over"
-LIVE = "window.headway.live"
+LIVE = "(window.headway?.live || {})"  # there as soon as the page's first view asks for it
+OVER = f"{LIVE}.run && {LIVE}.run.over"
+READY = f"{sorted(LIVE_VIEWS)}.every((view) => (window.headway?.mounts || {{}})[view])"
 Serve = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
 def serve() -> Iterator[Serve]:
-    """serve(**options of ReplayEngine) gives the address of a dashboard over a replay engine; one a set of options."""
+    """serve(**options of ReplayEngine) gives the Live page's address over a replay engine; one a set of options."""
     with ExitStack() as stack:
 
         @cache
         def start(**options: object) -> str:
             engine = ReplayEngine(**options)  # type: ignore[arg-type]
-            return stack.enter_context(serving(Services(engine, AccessPolicy.for_bind())))
+            return stack.enter_context(serving(Services(engine, AccessPolicy.for_bind()))) + "/live"
 
         yield start
 
@@ -43,7 +45,7 @@ def opened(page: Page, url: str) -> Page:
     page.set_default_timeout(60_000)
     page.goto(url)
     page.locator(".hw-tree").wait_for()
-    page.wait_for_function("Object.keys(window.headway.mounts).length === 12")
+    page.wait_for_function(READY)
     return page
 
 
@@ -57,20 +59,25 @@ def steps_seen(page: Page) -> list[int]:
     return page.evaluate(f"{LIVE}.run.steps.map((step) => step.step)")
 
 
-def test_thirty_steps_a_second_arrive_without_a_gap_and_the_tree_mounts_once(serve: Serve, browser_page: Page) -> None:
+def test_a_recorded_run_at_thirty_steps_a_second_arrives_whole_and_the_tree_mounts_once(
+    serve: Serve, browser_page: Page
+) -> None:
+    stored = recording()
+    assert len(stored.steps) >= 120  # a real run of the built-in target and heads
     page = opened(browser_page, serve(steps_per_s=30))
     page.evaluate(f"{LIVE}.on((changed) => {{ window.redraws = (window.redraws || 0) + changed.has('cursor'); }})")
     run(page)
     page.wait_for_function(OVER)
-    steps = steps_seen(page)
-    assert len(steps) > 20 and steps == list(range(1, len(steps) + 1))
-    assert page.evaluate(f"{LIVE}.run.gaps") == 0
-    assert page.evaluate("window.redraws") > 5  # it was drawn while it ran, not at its end
+    numbers = [step["step"] for step in stored.steps]
+    assert steps_seen(page) == numbers == list(range(1, len(numbers) + 1))
+    # queued, started, prefill, the steps, result: every event was taken, none twice
+    assert page.evaluate(f"[{LIVE}.run.gaps, {LIVE}.run.lastSeq]") == [0, len(numbers) + 4]
+    assert page.evaluate(f"{LIVE}.run.steps.map((step) => step.tokens)") == [step["tokens"] for step in stored.steps]
+    assert page.evaluate("window.redraws") > 20  # it was drawn while it ran, not at its end
     assert set(page.evaluate("Object.values(window.headway.mounts)")) == {1}
-    assert page.locator(".hw-bar-step").count() == len(steps)
-    assert page.evaluate(f"{LIVE}.run.result.num_steps") == len(steps)
+    assert page.locator(".hw-bar-step").count() == len(numbers)
     shown = page.locator(".hw-answer").evaluate("(node) => node.textContent")
-    assert shown == page.evaluate(f"{LIVE}.run.result.text")
+    assert shown == stored.result["text"]
 
 
 def test_accepted_and_rejected_nodes_differ_by_shape(serve: Serve, browser_page: Page) -> None:
@@ -88,13 +95,13 @@ def test_accepted_and_rejected_nodes_differ_by_shape(serve: Serve, browser_page:
 
 
 def test_a_reload_in_the_middle_re_attaches(serve: Serve, browser_page: Page) -> None:
-    page = opened(browser_page, serve(steps_per_s=8))
+    page = opened(browser_page, serve(steps_per_s=8, steps=50))
     run(page, "Why is the sky blue?")
     page.wait_for_function(f"{LIVE}.run && {LIVE}.run.steps.length > 4")
     run_id = page.evaluate(f"{LIVE}.run.runId")
     assert f"run={run_id}" in page.url
     page.reload()
-    page.wait_for_function(f"window.headway && {LIVE}.run && {LIVE}.run.steps.length > 5")
+    page.wait_for_function(f"{LIVE}.run && {LIVE}.run.steps.length > 5")
     assert page.evaluate(f"{LIVE}.run.runId") == run_id and not page.evaluate(OVER)
     page.wait_for_function(OVER)
     steps = steps_seen(page)
@@ -119,36 +126,38 @@ def test_prompts_and_answers_show_literally(serve: Serve, browser_page: Page, te
     assert page.locator(".hw-answer").evaluate("(node) => node.textContent").startswith(text)
     page.locator("#hw-copy").click()
     page.locator(".hw-command-text").wait_for()
-    assert "app.py decode" in page.locator(".hw-command-text").inner_text()
+    assert "./run decode" in page.locator(".hw-command-text").inner_text()
     page.reload()
-    page.wait_for_function(f"window.headway && {OVER}")
+    page.wait_for_function(OVER)
     assert page.locator("#hw-prompt-text textarea").input_value() == text
-    assert page.title() == "Headway" and page.locator(".hw-answer img, .hw-turn img").count() == 0
+    assert page.title() == "Live · Headway" and page.locator(".hw-answer img, .hw-turn img").count() == 0
 
 
-def test_four_tabs_at_once_are_all_live(serve: Serve, open_page: Callable[..., Page]) -> None:
-    url = serve(steps_per_s=12)
-    first = opened(open_page(), url)
-    run(first)
-    first.wait_for_function(f"{LIVE}.run && {LIVE}.run.steps.length > 1")
-    tabs = [first]
-    for _ in range(3):
-        tab = first.context.new_page()  # the same browser session, so the same six connections
-        tab.goto(first.url)
-        tabs.append(tab)
-    for tab in tabs:
-        tab.wait_for_function(f"window.headway && {LIVE}.run && {LIVE}.run.steps.length > 2", timeout=60_000)
-    if not first.evaluate(OVER):
-        counts = [tab.evaluate(f"{LIVE}.run.steps.length") for tab in tabs]
-        for tab, count in zip(tabs, counts, strict=True):
-            tab.wait_for_function(f"{LIVE}.run.steps.length > {count} || {LIVE}.run.over", timeout=60_000)
-    for tab in tabs:
-        tab.wait_for_function(OVER, timeout=60_000)
-    assert len({str(steps_seen(tab)) for tab in tabs}) == 1
+def test_four_tabs_at_once_are_all_live(open_page: Callable[..., Page]) -> None:
+    engine = ReplayEngine(steps_per_s=60, hold_after=10)
+    with serving(Services(engine, AccessPolicy.for_bind())) as url:
+        first = opened(open_page(), f"{url}/live")
+        run(first)
+        first.wait_for_function(f"{LIVE}.run && {LIVE}.run.steps.length === 10")
+        tabs = [first]
+        for _ in range(3):
+            tab = first.context.new_page()  # the same browser session, so the same six connections
+            tabs.append(opened(tab, first.url))
+        for made in (10, 40, 70, 100):  # no step is made before every tab shows those before it
+            engine.allow(made)
+            for tab in tabs:
+                tab.wait_for_function(f"{LIVE}.run && {LIVE}.run.steps.length === {made} && !{LIVE}.run.over")
+                tab.wait_for_function(f"document.querySelectorAll('.hw-bar-step').length === {made}")
+        engine.allow(None)
+        for tab in tabs:
+            tab.wait_for_function(OVER)
+            assert steps_seen(tab) == [step["step"] for step in recording().steps]
+            assert tab.evaluate(f"{LIVE}.run.gaps") == 0
+        first.context.close()
 
 
 def test_a_hidden_tab_gives_its_connection_back_and_catches_up(serve: Serve, browser_page: Page) -> None:
-    page = opened(browser_page, serve(steps_per_s=15))
+    page = opened(browser_page, serve(steps_per_s=15, steps=60))
     run(page)
     page.wait_for_function(f"{LIVE}.run && {LIVE}.run.steps.length > 2")
     page.evaluate(f"{LIVE}.visibility(true)")
@@ -222,6 +231,31 @@ def test_a_changed_knob_runs_again_and_keeps_the_numbers_before(serve: Serve, br
     assert page.locator(".hw-before", has_text="before").count() >= 2
 
 
+def test_the_drafter_picker_learns_what_a_run_used_and_what_it_cost(serve: Serve, browser_page: Page) -> None:
+    page = opened(browser_page, serve(steps_per_s=None, steps=5))
+    drafter = page.locator("#hw-drafter input")
+    drafter.fill("draft:small")
+    drafter.press("Enter")
+    run(page)
+    page.wait_for_function(f"{OVER} && {LIVE}.run.request.drafter === 'draft:small'")
+    drafter.click()
+    drafter.fill("")  # a picker shows only what fits the text in it
+    page.get_by_role("option", name="draft:small · cost 0.04").wait_for()
+    page.keyboard.press("Escape")
+
+
+def test_depth_says_which_value_keeps_all_levels_and_which_drafts_nothing(serve: Serve, browser_page: Page) -> None:
+    page = opened(browser_page, serve(steps_per_s=None, steps=5))
+    assert page.locator("#hw-depth input").input_value() == "All levels"
+    run(page)
+    page.wait_for_function(OVER)
+    assert page.evaluate(f"{LIVE}.run.request.max_depth") is None
+    page.locator("#hw-depth input").click()
+    page.get_by_role("option", name="0: draft nothing").click()
+    page.wait_for_function(f"{LIVE}.run.request.max_depth === 0 && {OVER}")
+    page.locator(".hw-changed", has_text="depth 0").wait_for()
+
+
 def test_a_second_run_waits_and_says_so(serve: Serve, open_page: Callable[..., Page]) -> None:
     url = serve(steps_per_s=5)
     first, second = opened(open_page(), url), opened(open_page(), url)
@@ -255,7 +289,7 @@ def test_refused_requests_are_one_sentence(
 
 
 def test_an_unknown_run_in_the_address_is_one_sentence(serve: Serve, browser_page: Page) -> None:
-    page = opened(browser_page, serve(steps_per_s=None) + "/?run=gone")
+    page = opened(browser_page, serve(steps_per_s=None) + "?run=gone")
     page.locator(".hw-banner[data-kind=error]", has_text="There is no run").wait_for()
 
 

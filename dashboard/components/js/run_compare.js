@@ -36,7 +36,7 @@ function draw({ runs, figures, differing, equal }) {
   const sections = [h("tr", { class: "section" }, h("th", { colspan: runs.length + 1 }, differing.length ? "Settings that differ" : "All settings are equal"))];
   sections.push(...differing.map((one) => line(one.name, one.values.map(words))));
   sections.push(h("tr", { class: "section" }, h("th", { colspan: runs.length + 1 }, "What came of it")));
-  sections.push(...figures.filter((one) => one.values.some((value) => value !== null)).map((one) => line(one.name, one.values.map(figure), "number")));
+  sections.push(...figures.filter((one) => one.values.some((value) => value !== null)).map((one) => line(one.name, one.values.map((value) => figure(value, one.digits)), "figure")));
   return [
     h("div", { class: "hw-table-scroll" }, h("table", { class: "hw-table hw-compared" }, h("thead", {}, head), h("tbody", {}, sections))),
     h("details", { class: "hw-equal" }, h("summary", {}, `${equal.length} equal settings`), h("dl", {}, equal.map((one) => [h("dt", {}, one.name), h("dd", {}, words(one.value))]))),
@@ -53,8 +53,7 @@ function words(value) {
   return value === false ? "no" : String(value);
 }
 
-function figure(value) {
+function figure(value, digits) {
   if (value === null || value === undefined) return "–";
-  if (Number.isInteger(value)) return value.toLocaleString("en");
-  return value >= 100 ? Math.round(value).toLocaleString("en") : value.toFixed(2);
+  return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }

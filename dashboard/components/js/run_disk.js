@@ -55,9 +55,10 @@ export function mountDisk(table) {
     const usage = await feed.ask("/headway/table/usage");
     const file = usage.file_bytes === null ? "" : `; the database takes ${mib(usage.file_bytes)}`;
     setText(summary, `Disk use: ${mib(usage.trace_bytes)} of recorded steps`);
-    setText(words, `${usage.num_traced_runs.toLocaleString("en")} of ${usage.num_runs.toLocaleString("en")} runs can be replayed step by step: ${mib(usage.trace_bytes)}${file}. `
-      + `${usage.num_trashed_runs.toLocaleString("en")} run${usage.num_trashed_runs === 1 ? " is" : "s are"} in the waste basket.`);
-    purge.hidden = usage.num_trashed_runs === 0;
+    const trashed = usage.num_trashed_runs;
+    setText(words, `${usage.num_traced_runs.toLocaleString("en")} of ${usage.num_runs.toLocaleString("en")} runs can be replayed step by step: ${mib(usage.trace_bytes)}${file}.`
+      + (trashed ? ` ${trashed.toLocaleString("en")} run${trashed === 1 ? " is" : "s are"} in the waste basket.` : ""));
+    purge.hidden = trashed === 0;
   }
   return { node, refresh: () => refresh().catch((error) => setText(said, error.message)) };
 }

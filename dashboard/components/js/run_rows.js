@@ -12,7 +12,7 @@ export const COLUMNS = [
   { name: "tree", title: "Tree", text: true, unsorted: true, wide: true },
   { name: "temperature", title: "T", unsorted: true, number: true },
   { name: "tokens", title: "Tokens", number: true, wide: true },
-  { name: "acceptance_length", title: "Accept. length", number: true, hint: "Accepted tokens a step, and the target's own" },
+  { name: "acceptance_length", title: "Acceptance length", number: true, hint: "Accepted tokens a step, and the target's own one" },
   { name: "tokens_per_s", title: "Tokens/s", number: true },
   { name: "at", title: "When" },
 ];
@@ -63,7 +63,7 @@ function cell(column, row) {
   if (value === null || value === undefined) return "–";
   if (column.name === "acceptance_length") return decimal(value);
   if (column.name === "tokens_per_s") return value >= 100 ? value.toFixed(0) : value.toFixed(1);
-  if (column.name === "tree") return value.length > 22 ? `${value.slice(0, 21)}…` : value;
+  if (column.name === "tree") return row.own_tree ? h("span", { class: "own" }, "own") : value.length > 22 ? `${value.slice(0, 21)}…` : value;
   return String(value);
 }
 
@@ -75,22 +75,22 @@ function titleOf(column, row) {
 
 /** Tags, and what has to be known about a number: measured beside something else, no steps any more. */
 function marks(row) {
-  const words = row.tags.map((tag) => h("span", { class: "hw-tag" }, tag));
-  if (row.contended) words.push(h("span", { class: "hw-tag note", title: "Measured while something else used the machine: its times don't count" }, "contended"));
-  if (!row.replayable) words.push(h("span", { class: "hw-tag note", title: "Its recorded steps were dropped to save space" }, "no steps"));
-  return words.length ? h("span", { class: "hw-tags" }, words) : null;
+  const words = row.tags.map((tag) => h("span", { class: "hw-run-tag" }, tag));
+  if (row.contended) words.push(h("span", { class: "hw-run-tag note", title: "Measured while something else used the machine: its times don't count" }, "contended"));
+  if (!row.replayable) words.push(h("span", { class: "hw-run-tag note", title: "Its recorded steps were dropped to save space" }, "no steps"));
+  return words.length ? h("span", { class: "hw-run-tags" }, words) : null;
 }
 
 export function drawGroups(groups, open) {
   if (!groups.length) return h("p", { class: "hw-nothing" }, "No run matches.");
   const most = Math.max(...groups.map((group) => group.runs));
   const line = (group) => {
-    const name = group.key === null ? group.name : h("button", { type: "button", class: "hw-sort", onclick: () => open(group) }, group.name);
+    const name = group.filter === null ? group.name : h("button", { type: "button", class: "hw-sort", onclick: () => open(group) }, group.name);
     return h("tr", {}, h("td", { class: "prompt" }, name), h("td", { class: "share" }, bar(group.runs / most)), h("td", { class: "number" }, group.runs.toLocaleString("en")),
       h("td", { class: "number wide" }, group.tokens.toLocaleString("en")), h("td", { class: "number" }, decimal(group.acceptance_length)), h("td", { class: "number" }, decimal(group.tokens_per_s, 1)));
   };
   return h("table", { class: "hw-table hw-groups" },
-    h("thead", {}, h("tr", {}, ["Group", "", "Runs", "Tokens", "Accept. length", "Tokens/s"].map((title, at) => h("th", { class: at > 1 ? `number${at === 3 ? " wide" : ""}` : null }, title)))),
+    h("thead", {}, h("tr", {}, ["Group", "", "Runs", "Tokens", "Acceptance length", "Tokens/s"].map((title, at) => h("th", { class: at > 1 ? `number${at === 3 ? " wide" : ""}` : null }, title)))),
     h("tbody", {}, groups.map(line)));
 }
 

@@ -132,7 +132,7 @@ export function difference(request, other) {
     if (name === "prompt") {
       if (!words.includes("another prompt")) words.push("another prompt");
     } else if (key === "tree") words.push(`tree ${shortTree(request.tree)}`);
-    else words.push(`${name} ${request[key] === null ? "full" : request[key]}`);
+    else words.push(`${name} ${request[key] === null ? "all" : request[key]}`);
   }
   return words.join(", ");
 }

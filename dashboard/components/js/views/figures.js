@@ -86,7 +86,8 @@ function conditionWords(live) {
   if (!request) return [];
   const rule = ruleLabel(request);
   const { num_nodes: nodes, threads, device, dtype } = conditions || {};
-  const tree = `tree ${shortTree(request.tree)}${nodes === undefined ? "" : `, ${nodes} nodes`}`;
+  const cut = request.max_depth === null || request.max_depth === undefined ? "" : ` cut at depth ${request.max_depth}`;
+  const tree = `tree ${shortTree(request.tree)}${cut}${nodes === undefined ? "" : `, ${nodes} node${nodes === 1 ? "" : "s"}`}`;
   const words = [request.target, request.drafter, tree, `T ${request.temperature}`, `seed ${request.seed}`];
   words.push(...[device, dtype, threads ? `${threads} thread${threads === 1 ? "" : "s"}` : null].filter(Boolean));
   if (live.run.result && live.run.result.contended) words.push("device shared with other work");

@@ -37,7 +37,8 @@ function holderBox(feed) {
   const dot = h("i", { class: "hw-dot", "aria-hidden": "true" });
   const text = h("span", { class: "hw-holder-text" });
   const panel = h("div", { class: "hw-popover", role: "group", "aria-label": "The device" });
-  const summary = h("summary", { class: "hw-device" }, dot, text);
+  const load = h("p", { class: "hw-muted hw-load" });
+  const summary = h("summary", {}, dot, text);
   const box = h("details", { class: "hw-holder" }, summary, panel);
   document.addEventListener("click", (event) => { if (!box.contains(event.target)) box.open = false; });
   box.addEventListener("keydown", (event) => {
@@ -52,11 +53,13 @@ function holderBox(feed) {
     setText(text, sentence);
     box.dataset.state = state;
     summary.title = sentence;
+    setText(load, machineWords(feed.machine).title);
+    load.hidden = !load.textContent;
     const job = runningJob(feed);
     const key = `${job && job.id} ${job && job.requested} ${state} ${said}`;
     if (key !== stopping) {
       stopping = key;
-      panel.replaceChildren(...choices(feed, job, said, (problem) => { said = problem; stopping = ""; }));
+      panel.replaceChildren(...choices(feed, job, said, (problem) => { said = problem; stopping = ""; }), load);
     }
   });
   return box;
@@ -71,7 +74,7 @@ export function holderWords(feed) {
   const left = job ? timeLeft(job.progress) : "";
   if (status.holder) {
     const knows = !left || status.holder.includes(" left");
-    return { sentence: `${status.device}: busy: ${status.holder}${knows ? "" : `, ${left}`}`, state: "busy" };
+    return { sentence: `${status.device} busy: ${status.holder}${knows ? "" : `, ${left}`}`, state: "busy" };
   }
   return { sentence: [status.device, status.loaded_target, "idle"].filter(Boolean).join(" · "), state: "idle" };
 }
@@ -91,7 +94,7 @@ function choices(feed, job, said, complain) {
   const asked = job.requested ? `It was asked to ${job.requested} and ends at its next checkpoint.` : null;
   const stop = (action) => feed.act(job.id, action).catch((error) => complain(error.message));
   return [
-    h("p", {}, h("b", {}, `${job.kind} ${job.name}`), " has the device."),
+    h("p", {}, h("b", {}, job.name), " has the device."),
     h("p", { class: "hw-muted" }, "Wait: a live run you start now begins when the job is done or paused."),
     asked ? h("p", { class: "hw-muted" }, asked) : h("div", { class: "hw-actions" },
       h("button", { type: "button", class: "hw-small", onclick: () => stop("pause") }, "Pause the job"),

@@ -1,6 +1,8 @@
-// What Python tells the page: which run to show, or a sentence about the form. Draws nothing.
+// Between Python and the page: which run to show, or a sentence about the form; and back, that a run has ended. Draws
+// nothing.
 
-export function mount(element, live, { props, watch }) {
+export function mount(element, live, { props, watch, trigger }) {
+  let going = null; // the run that was seen going on
   const take = () => {
     const value = props.value;
     if (!value) return;
@@ -8,8 +10,10 @@ export function mount(element, live, { props, watch }) {
     else live.show(value.run, value.request);
     const address = new URL(window.location.href);
     if (!value.error) {
-      if (value.run) address.searchParams.set("run", value.run);
-      else address.searchParams.delete("run");
+      if (value.run) {
+        address.searchParams.set("run", value.run);
+        address.searchParams.delete("demo"); // a reload shows this run instead of starting another
+      } else address.searchParams.delete("run");
       window.history.replaceState(null, "", address);
     }
   };
@@ -21,5 +25,10 @@ export function mount(element, live, { props, watch }) {
     document.body.classList.toggle("hw-busy", Boolean(busy));
     document.body.classList.toggle("hw-empty", !live.run);
     document.body.classList.toggle("hw-answered", Boolean(live.run && live.run.result));
+    if (busy) going = live.run.runId;
+    else if (live.run && going === live.run.runId) {
+      going = null;
+      trigger("ended", {});
+    }
   });
 }

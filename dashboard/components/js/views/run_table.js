@@ -45,7 +45,7 @@ class Table {
   }
 
   _build() {
-    this.search = h("input", { type: "search", class: "hw-search", placeholder: "Filter by prompt, answer, drafter, tag or note", "aria-label": "Filter the runs" });
+    this.search = h("input", { type: "search", class: "hw-search", placeholder: "Filter the runs", "aria-label": "Filter the runs", title: "Looks in prompt, answer, drafter, tags and notes" });
     this.regex = h("input", { type: "checkbox" });
     this.group = h("select", { "aria-label": "Group by" }, GROUPS.map(([value, name]) => h("option", { value }, value ? `Group by ${name}` : "No groups")));
     this.trashed = h("input", { type: "checkbox" });
@@ -71,7 +71,7 @@ class Table {
       this.change({ trashed: this.trashed.checked ? "1" : "" });
     });
     const bar = h("div", { class: "hw-table-bar" }, this.search, h("label", { title: "Python's regular expressions, such as ^Why|chain-\\d" }, this.regex, "Regex"),
-      this.group, h("label", {}, this.trashed, "Waste basket"), h("span", { class: "hw-grow" }), this.count, this.csv, this.json);
+      this.group, h("label", {}, this.trashed, "Waste basket"), h("span", { class: "hw-grow" }), h("span", { class: "hw-export" }, this.count, this.csv, this.json));
     this.card = h("section", { class: "hw-card hw-runs", hidden: true }, bar, this.chips, this.problem, this.selection.node, this.body, this.pages);
     this.node = h("div", { class: "hw-runs-page" }, this.empty, this.comparison.node, this.card, this.disk.node);
     this._show();
@@ -151,8 +151,7 @@ class Table {
   }
 
   _openGroup(group) {
-    if (group.key === null) return;
-    this.change({ [this.query.group]: group.key, group: "" });
+    this.change({ [this.query.group]: group.filter, group: "" });
   }
 
   sortBy(name) {

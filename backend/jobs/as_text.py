@@ -1,0 +1,172 @@
+"""A job as text: the command that runs it, the file that `--config` takes, and both back into a checked config.
+
+Whoever takes a config from outside, a form or a file or a command line, gets one sentence for what is wrong with it.
+Torch-free.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from backend.errors import HeadwayError
+from backend.jobs.kinds import JOB_KINDS
+from backend.jobs.options import add_options, given, leaves, words
+
+
+def as_command(kind: str, config: BaseModel) -> str:
+    """Shell text that does the same as the job."""
+    return shlex.join(["python", "app.py", kind, *words(config)])
+
+
+def as_yaml(kind: str, config: BaseModel) -> str:
+    """The file that `python app.py KIND --config FILE` takes; settings that are left open are left out."""
+    data = config.model_dump(mode="json", exclude_none=True)
+    text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=1000)
+    return f"# python app.py {kind} --config FILE.yaml\n{text}"
+
+
+def config_from_file(kind: str, path: str | Path) -> BaseModel:
+    """The config in a YAML (or JSON) file. Raises HeadwayError with one sentence that names what is wrong."""
+    return validated(kind, read_mapping(path))
+
+
+def validated(kind: str, data: Mapping[str, Any]) -> BaseModel:
+    """The typed config of a kind. Raises HeadwayError with one sentence that names the setting."""
+    model = JOB_KINDS[kind].config
+    try:
+        return model.model_validate(dict(data))
+    except ValidationError as error:
+        raise HeadwayError(problem(error, model, kind)) from None
+
+
+def problem(error: ValidationError, model: type[BaseModel], kind: str) -> str:
+    """The first thing that is wrong, as one sentence."""
+    first = error.errors()[0]
+    name = str(first["loc"][-1]) if first["loc"] else "config"
+    for part in first["loc"]:
+        if isinstance(part, str) and not part.startswith("function-"):
+            name = part
+    path = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = [leaf.name for leaf in leaves(model)]
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}."
+        return f"There is no setting named {path!r} for {kind}; {hint}"
+    if first["type"] == "missing":
+        text = next((leaf.help for leaf in leaves(model) if leaf.name == name), "it is needed")
+        return f"The setting --{name.replace('_', '-')} is missing ({text}); give it and try again."
+    message = first["msg"].removeprefix("Value error, ")
+    return f"--{name.replace('_', '-')}: {message[:1].lower()}{message[1:]} (got {first['input']!r})."
+
+
+def read_mapping(path: str | Path) -> dict[str, Any]:
+    """A YAML file's settings. Raises HeadwayError."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise HeadwayError(f"{path} is not UTF-8 text, so it holds no settings.") from None
+    except OSError as error:
+        raise HeadwayError(f"The settings in {path} can't be read: {error.strerror or error}.") from None
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark is not None else ""
+        raise HeadwayError(f"{path} is not valid YAML{where}; write one `setting: value` a line.") from None
+    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+        raise HeadwayError(f"{path} holds no settings; write one `setting: value` a line.")
+    return data
+
+
+def add_config_options(parser: argparse.ArgumentParser, kind: str) -> None:
+    """Every setting of a kind as an option, and `--config`."""
+    parser.add_argument("--config", metavar="FILE.yaml", help="settings from a file; options given here win over it")
+    add_options(parser, JOB_KINDS[kind].config)
+
+
+def config_of(kind: str, args: argparse.Namespace, typed: Mapping[str, Any] | None = None) -> BaseModel:
+    """The config that `--config` and the options after it ask for; `typed` is what options beside the config's own
+    mean. Raises HeadwayError.
+    """
+    data = read_mapping(args.config) if args.config else {}
+    asked = merged(given(args, JOB_KINDS[kind].config), typed or {})
+    return validated(kind, merged(data, asked))
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """`above` over `below`, mapping by mapping."""
+    result = dict(below)
+    for key, value in above.items():
+        old = result.get(key)
+        result[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+def take_config_file(parser: argparse.ArgumentParser) -> None:
+    """`--config FILE.yaml` for a command whose settings are its options: the file's values become the defaults.
+
+    A key is an option's name without dashes. An option of a group that excludes each other takes the file's other
+    members of the group away.
+    """
+    parser.add_argument("--config", metavar="FILE.yaml", help="settings from a file; options given here win over it")
+    plain = parser.parse_known_args
+
+    def parse(args: Any = None, namespace: Any = None) -> Any:
+        typed = [str(word).partition("=")[0] for word in args or ()]
+        if "--config" in typed:
+            place = typed.index("--config")
+            word = str(args[place])
+            path = word.partition("=")[2] or (str(args[place + 1]) if place + 1 < len(args) else "")
+            try:
+                _set_defaults(parser, read_mapping(path), typed)
+            except HeadwayError as error:
+                parser.exit(2, f"{error}\n")
+        return plain(args, namespace)
+
+    parser.parse_known_args = parse  # type: ignore[method-assign]
+
+
+def _set_defaults(parser: argparse.ArgumentParser, data: dict[str, Any], typed: list[str]) -> None:
+    actions = {action.dest: action for action in parser._actions if action.dest not in ("help", "config")}
+    for key, value in data.items():
+        name = key.replace("-", "_")
+        if name not in actions:
+            near = difflib.get_close_matches(name, actions, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(actions)}."
+            raise HeadwayError(f"There is no setting named {key!r} for {parser.prog.rpartition(' ')[2]}; {hint}")
+        action = actions[name]
+        group = next((g for g in parser._mutually_exclusive_groups if action in g._group_actions), None)
+        if group is not None:
+            group.required = False
+            if any(option in typed for other in group._group_actions for option in other.option_strings):
+                continue
+        if value is None:
+            continue
+        action.required = False
+        parser.set_defaults(**{name: _checked(action, key, value)})
+
+
+def _checked(action: argparse.Action, key: str, value: Any) -> Any:
+    """The value as the option itself would have made it. Raises HeadwayError."""
+    try:
+        if isinstance(action, argparse._AppendAction):
+            listed = value if isinstance(value, list) else [value]
+            return [action.type(str(one)) if callable(action.type) else str(one) for one in listed]
+        if action.nargs == 0:
+            if not isinstance(value, bool):
+                raise ValueError
+            return value
+        made = action.type(str(value)) if callable(action.type) else str(value)
+    except (ValueError, TypeError, argparse.ArgumentTypeError):
+        raise HeadwayError(f"The setting {key!r} can't be {value!r}; see --help for what it takes.") from None
+    if action.choices is not None and made not in action.choices:
+        raise HeadwayError(f"The setting {key!r} must be one of {', '.join(map(str, action.choices))}, not {value!r}.")
+    return made

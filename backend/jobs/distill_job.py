@@ -1,0 +1,134 @@
+"""Distillation as a job: the target answers prompt files, and the answers become a dataset in the store.
+
+The answers' file itself is the checkpoint: a killed job goes on behind its last whole line. Knows contexts, not who is
+behind them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from backend.data.answers import Answer, pack_answers, read_answers
+from backend.data.prompts import Prompt, read_prompts
+from backend.engine.remember import register_version
+from backend.errors import Cancelled, HeadwayError
+from backend.jobs.carry_out import sweep
+from backend.jobs.configs import DistillJobConfig
+from backend.jobs.context import JobContext
+from backend.jobs.locks import only_one
+from backend.jobs.opening import holding, open_for
+from backend.jobs.places import chosen_place, release
+from backend.jobs.provenance import provenance
+from backend.targets.target import Target
+from backend.training.distill import DistillProgress, distill, in_order, num_answers
+
+
+def run(config: DistillJobConfig, context: JobContext) -> dict[str, Any]:
+    """Answer all prompts. Returns {out, answers, tokens, truncated, dataset_id, ...}.
+
+    Raises HeadwayError for anything the person can mend, Cancelled when asked to stop.
+    """
+    hashes = context.pin([Path(path) for path in config.prompts])
+    prompts, num_broken = read_all(config, context)
+    name = config.name or f"{Path(config.prompts[0]).stem}-{Path(config.target).name}"
+    out = chosen_place(context.folder, config.out, context.settings.answers, name, ".jsonl")
+    with only_one(out.with_name(f".{out.name}.lock"), str(out), patience_s=2):
+        sweep(out.parent, f".{out.name}*.partial")
+        target = open_for(config, context)
+        version_id = None
+        if context.store is not None:
+            version_id = register_version(context.store, target)
+            context.link(version_id=version_id)
+        with holding(context, target, f"distilling {out.stem}"):
+            done = _distill(target, prompts, config, out, context)
+        release(out)
+        answers = read_answers(out).answers
+        if config.pack:
+            pack_answers(answers, config.pack)
+    truncated = sum(answer.truncated for answer in answers)
+    result: dict[str, Any] = {
+        "out": str(out),
+        "answers": done.answers,
+        "tokens": done.tokens,
+        "truncated": truncated,
+        "broken_prompts": num_broken,
+    }
+    return result | _registered(config, context, out, answers, version_id, hashes)
+
+
+def read_all(config: DistillJobConfig, context: JobContext) -> tuple[list[Prompt], int]:
+    """The prompts of all files, and how many rows were broken. Raises HeadwayError where ids occur twice."""
+    prompts: list[Prompt] = []
+    seen: set[str] = set()
+    num_broken = 0
+    for path in config.prompts:
+        file = read_prompts(path, limit=config.limit)
+        num_broken += len(file.broken)
+        for line, reason in file.broken:
+            context.log(f"{path}, line {line}: {reason}; the row is left out.")
+        for prompt in file.prompts:
+            if prompt.question_id in seen:
+                raise HeadwayError(
+                    f"The question id {prompt.question_id!r} occurs twice; ids tell answers apart, so make them unique."
+                )
+            seen.add(prompt.question_id)
+            prompts.append(prompt)
+    return prompts, num_broken
+
+
+def _distill(
+    target: Target, prompts: Sequence[Prompt], config: DistillJobConfig, out: Path, context: JobContext
+) -> DistillProgress:
+    answering = config.answering()
+    total = num_answers(prompts, answering)
+
+    def progressed(progress: DistillProgress) -> None:
+        context.progress(progress.answers, total, "answer", f"{progress.tokens:,} tokens")
+
+    done = distill(target, prompts, answering, out, progressed, context.should_stop)
+    if context.should_stop() and done.answers < total:
+        raise Cancelled(f"Stopped after {done.answers} of {total} answers; it can go on.")
+    in_order(out, prompts, answering)
+    return done
+
+
+def _registered(
+    config: DistillJobConfig,
+    context: JobContext,
+    out: Path,
+    answers: Sequence[Answer],
+    version_id: str | None,
+    prompt_hashes: dict[str, str],
+) -> dict[str, Any]:
+    """The answers as a dataset of the store; nothing where nothing is remembered."""
+    if context.store is None:
+        return {}
+    with out.open("rb") as file:
+        content_hash = hashlib.file_digest(file, "sha256").hexdigest()
+    dataset = context.store.register_dataset(
+        kind="answers",
+        name=config.name or out.stem,
+        path=str(out),
+        content_hash=content_hash,
+        num_rows=len(answers),
+        num_broken=0,
+        details={
+            "tokens": sum(len(answer.answer_ids) for answer in answers),
+            "truncated": sum(answer.truncated for answer in answers),
+            "temperatures": sorted({answer.temperature for answer in answers}),
+            "categories": dict(Counter(answer.category for answer in answers)),
+        },
+        version_id=version_id,
+        lineage=provenance("distill", config)
+        | {
+            "prompts": {Path(path).name: digest for path, digest in prompt_hashes.items()},
+            "settings": config.answering().model_dump(mode="json"),
+            "job": context.job_id,
+        },
+    )
+    context.link(dataset_id=dataset.id)
+    return {"dataset_id": dataset.id, "content_hash": content_hash}

@@ -1,0 +1,239 @@
+"""Training as a job: from the target's answers to a drafter folder with its tree and the numbers it reached.
+
+The same for every family (drafters/recipe.py). Everything on the way can be killed and started again: features go on at
+the next shard, training at the last checkpoint, and the folder appears whole. Knows contexts, not who is behind them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from backend.data.answers import Answer, read_answers, unpack_answers
+from backend.drafters.checkpoint import DrafterMeta, read_meta
+from backend.drafters.learning import Learner
+from backend.drafters.recipe import Recipe, recipe_of
+from backend.engine.conditions import device_name
+from backend.engine.remember import register_drafter, register_version
+from backend.errors import Cancelled, HeadwayError
+from backend.jobs.carry_out import sweep
+from backend.jobs.configs import TrainJobConfig
+from backend.jobs.context import JobContext
+from backend.jobs.locks import only_one
+from backend.jobs.opening import holding, open_for
+from backend.jobs.places import chosen_place, release
+from backend.jobs.provenance import provenance
+from backend.jobs.start_weights import RUN, Start, starting_weights
+from backend.jobs.train_tree import numbers, stored_tree
+from backend.targets.target import Target
+from backend.training.features import FeatureStore, capture, feature_folder
+from backend.training.judge import Judge, judged_prompts
+from backend.training.loop import TrainResult, train
+from backend.training.split import split_held_out
+from backend.training.token_map import choose_tokens
+from backend.trees import chain
+
+
+class _Reporter:
+    """The loop's numbers to the context."""
+
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
+        self._notes: dict[str, str] = {}
+
+    def report(self, step: int, total: int, metrics: dict[str, float]) -> None:
+        self._context.metrics(step, metrics)
+        for name, word in (("loss", "loss"), ("held_out_top1_0", "held-out top-1"), ("acceptance_length", "accepts")):
+            if name in metrics:
+                self._notes[name] = f"{word} {metrics[name]:.3f}"
+        self._context.progress(step, total, "step", ", ".join(self._notes.values()))
+
+    def resumed(self, step: int) -> None:
+        self._context.resumed_at(step)
+        if step:
+            self._context.log(f"Goes on at step {step}.")
+
+
+def run(config: TrainJobConfig, context: JobContext) -> dict[str, Any]:
+    """Train and write a drafter. Returns {out, numbers, tree, drafter_id}.
+
+    Raises HeadwayError for anything the person can mend, Cancelled when asked to stop.
+    """
+    dataset = context.pin([Path(config.answers)])
+    answers = read_any(Path(config.answers))
+    name = config.name or f"{config.drafter.family}-{Path(config.target).name}"
+    out = chosen_place(context.folder, config.out, context.settings.drafters, name)
+    if config.name is None:
+        name = out.name
+    target = open_for(config, context)
+    check_tokens(config, answers, target)
+    version_id = None
+    if context.store is not None:
+        version_id = register_version(context.store, target)
+        context.link(version_id=version_id)
+    work = Path(config.work) if config.work else context.folder
+    with (
+        only_one(out.parent / f".{out.name}.lock", str(out), patience_s=2),
+        only_one(work / RUN / ".lock", str(work), patience_s=2),
+        holding(context, target, f"training {name}") as alone,
+    ):
+        sweep(out.parent, f".{out.name}.*.partial")
+        trained = _Training(config, context, target, answers, work)
+        result = trained.go()
+        tree, measured = stored_tree(target, trained.drafter, result, trained.held, config.tree_nodes)
+        reached = numbers(result, tree, trained.features, trained.held_out) | {"trees": measured}
+        if measured and not alone:
+            reached["contended"] = True  # somebody else used the device while trees were timed
+        meta = DrafterMeta(
+            family=config.drafter.family,
+            name=name,
+            config={},
+            version=target.identity.to_dict(),
+            tree=tree.to_json(),
+            numbers=reached,
+            lineage=_lineage(config, answers, target, dataset, trained.start, context),
+        )
+        dtype = torch.float16 if config.half else torch.float32
+        trained.recipe.save(out, trained.learner, meta, dtype)
+        release(out)
+    drafter_id = None
+    if context.store is not None and version_id is not None:
+        drafter_id = register_drafter(context.store, str(out), version_id)
+        context.link(drafter_id=drafter_id)
+    weights = read_meta(out).weights_sha256
+    return {"out": str(out), "numbers": reached, "tree": tree.to_json(), "drafter_id": drafter_id, "weights": weights}
+
+
+class _Training:
+    """What is needed to train, in the order it is made."""
+
+    def __init__(
+        self, config: TrainJobConfig, context: JobContext, target: Target, answers: Sequence[Answer], work: Path
+    ) -> None:
+        self.config, self.context, self.target, self.work = config, context, target, work
+        self.recipe: Recipe = recipe_of(config.drafter.family)
+        training, self.held = split_held_out(answers, config.held_out)
+        self.start = starting_weights(config.start_from, work / RUN, context)
+        if self.start is not None and self.start.family != config.drafter.family:
+            raise HeadwayError(
+                f"{config.start_from} is a {self.start.family} drafter and {config.drafter.family} is to be trained; "
+                "start from one of the same family."
+            )
+        self.learner = self._learner(training)
+        self.features = _features(context, target, training, config, "training")
+        self.held_out = _features(context, target, self.held, config, "held-out")
+
+    def _learner(self, training: Sequence[Answer]) -> Learner:
+        settings, target = self.config.drafter, self.target
+        weights = self.start.weights if self.start is not None else None
+        tokens: Tensor | None = None
+        if settings.draft_vocab:
+            size = min(settings.draft_vocab, target.vocab_size)
+            tokens, covered = choose_tokens(training, target.vocab_size, size, target.eos_token_ids)
+            if weights is None:
+                self.context.log(f"The {size:,} tokens that can be drafted cover {100 * covered:.2f} % of the answers.")
+        return self.recipe.new_learner(settings, target, tokens, weights)
+
+    def drafter(self) -> Any:
+        """A drafter of the weights as they are now, with a chain of the full depth."""
+        return self.recipe.drafter(self.learner, self.target, "new", chain(self.config.drafter.depth))
+
+    def go(self) -> TrainResult:
+        """Train to the end. Raises Cancelled when asked to stop, HeadwayError when the loss left all bounds."""
+        result = train(
+            self.config.training,
+            self.learner,
+            self.features,
+            self.held_out,
+            _Reporter(self.context),
+            self.context.should_stop,
+            self.work / RUN,
+            self._judge(),
+            self.start.digest if self.start is not None else "",
+        )
+        if result.finish_reason == "stopped":
+            raise Cancelled(f"Training {result.reason}.")
+        if result.finish_reason != "done":
+            raise HeadwayError(result.reason)
+        return result
+
+    def _judge(self) -> Callable[[], float | None] | None:
+        training, depth = self.config.training, self.config.drafter.depth
+        longest = self.target.max_context - training.decode_tokens - depth - 1
+        prompts = judged_prompts(self.held, training.decode_prompts, longest)
+        return Judge(self.target, self.drafter, prompts, training.decode_tokens) if prompts else None
+
+
+def read_any(path: Path) -> Sequence[Answer]:
+    """Answers of a growing or a packed file. Raises HeadwayError when there are none."""
+    if not path.is_file():
+        raise HeadwayError(f"There is no file {path}; make answers with `distill` first.")
+    answers = unpack_answers(path) if path.suffix == ".npz" else read_answers(path).answers
+    if not answers:
+        raise HeadwayError(f"{path} holds no answers; make some with `distill` first.")
+    return answers
+
+
+def check_tokens(config: TrainJobConfig, answers: Sequence[Answer], target: Target) -> None:
+    """Raises HeadwayError for answers with tokens that the target does not have."""
+    highest = max(max(answer.prompt_ids + answer.answer_ids, default=0) for answer in answers)
+    if highest >= target.vocab_size:
+        raise HeadwayError(
+            f"{config.answers} holds token {highest}, but {target.name} has {target.vocab_size} tokens: "
+            "these are answers of another target, so distil with this one."
+        )
+
+
+def _features(
+    context: JobContext, target: Target, answers: Sequence[Answer], config: TrainJobConfig, what: str
+) -> FeatureStore:
+    """Cached features, in the work folder that was named or where jobs over the same answers share them."""
+    if config.work:
+        folder = Path(config.work) / {"training": "features"}.get(what, what)
+    else:
+        folder = feature_folder(context.settings.features, target, answers)
+    lock = folder.parent / f".{folder.name}.lock"
+    with only_one(lock, f"the features in {folder}", patience_s=24 * 3600, should_stop=context.should_stop):
+        sweep(folder, ".*.partial")
+        return capture(
+            target,
+            answers,
+            folder,
+            progress=lambda done, total: context.progress(done, total, "position", f"{what} features"),
+            should_stop=context.should_stop,
+        )
+
+
+def _lineage(
+    config: TrainJobConfig,
+    answers: Sequence[Answer],
+    target: Target,
+    dataset: Mapping[str, str],
+    start: Start | None,
+    context: JobContext,
+) -> dict[str, Any]:
+    """Where the drafter came from; no path of this machine but the answer file's name."""
+    digest = hashlib.sha256()
+    for answer in answers:
+        digest.update(json.dumps([answer.prompt_ids, answer.answer_ids]).encode())
+    return provenance("train", config) | {
+        "target": config.target,
+        "answers": Path(config.answers).name,
+        "answers_sha256": digest.hexdigest(),
+        "dataset_sha256": next(iter(dataset.values()), ""),
+        "answer_tokens": sum(len(answer.answer_ids) for answer in answers),
+        "temperatures": sorted({answer.temperature for answer in answers}),
+        "training": config.training.model_dump(),
+        "drafter": config.drafter.model_dump(),
+        "seed": config.training.seed,
+        "parent": start.lineage if start is not None else None,
+        "job": context.job_id,
+        "device": device_name(target.device),
+        "dtype": str(target.dtype).removeprefix("torch."),
+    }

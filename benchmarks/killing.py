@@ -1,0 +1,214 @@
+"""Kills workers at random moments and compares what comes out with an undisturbed run; used by kills.py and by tests.
+
+Workers are forked from a small server that has torch imported, so that an attempt costs a second and not ten. A kill is
+SIGKILL: nothing gets a chance to clean up. Half of them come at any time of an attempt, half shortly after it has been
+seen to work. Knows jobs by their config and their traces, nothing of how they work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from backend.jobs.kinds import JOB_KINDS
+from backend.settings import Settings
+from storage import Store, owner_is_alive
+
+PRELOADED = ("backend.jobs.worker", "backend.jobs.distill_job", "backend.jobs.train_job", "backend.jobs.evaluate_job")
+TIMES = ("_ms", "_s", "_per_s", "busy", "contended", "order")  #: endings of figures that differ from run to run
+MOST_KILLS = 8  #: of one job
+END_S = 600.0  #: an attempt that takes longer than this is a fault
+
+
+@dataclass(frozen=True)
+class Trace:
+    """All that a job left behind, times left out: equal traces mean equal work."""
+
+    status: str
+    metrics: tuple[str, ...]
+    items: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+@dataclass
+class Killed:
+    """What happened to one job on its way: kills by what the job was in the middle of."""
+
+    attempts: int = 0
+    kills: dict[str, int] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def num_kills(self) -> int:
+        return sum(self.kills.values())
+
+
+def fork_server() -> multiprocessing.context.BaseContext:
+    """The context that workers are started from."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(PRELOADED))
+    return context
+
+
+def _work(db: str, job_id: str, home: str, cache: str) -> None:
+    os.environ.update(HEADWAY_HOME=home, HEADWAY_CACHE=cache)
+    import torch
+
+    from backend.jobs import worker
+
+    torch.set_num_threads(1)
+    os.setsid()
+    sys.exit(worker.main(["--db", db, "--job", job_id]))
+
+
+def start_worker(context: Any, settings: Settings, job_id: str) -> BaseProcess:
+    arguments = (str(settings.database), job_id, str(settings.home), str(settings.cache))
+    process: BaseProcess = context.Process(target=_work, args=arguments, daemon=False)
+    process.start()
+    return process
+
+
+def queue_job(store: Store, kind: str, config: dict[str, Any], name: str) -> str:
+    """A queued job with a checked config; its id."""
+    made = JOB_KINDS[kind].config.model_validate(config)
+    return store.create_job(
+        kind=kind, name=name, config=made.model_dump(mode="json"), exclusive=JOB_KINDS[kind].exclusive(made)
+    ).id
+
+
+def run_with_kills(
+    context: Any,
+    store: Store,
+    settings: Settings,
+    job_id: str,
+    rng: random.Random,
+    want: Callable[[], bool],
+    killed: Callable[[], None] = lambda: None,
+) -> Killed:
+    """Run a job to its end; kill its worker at a random moment of each attempt as long as `want()` says so, and tell
+    `killed` of each. Beyond MOST_KILLS the job is left alone, or it might never end.
+    """
+    told, typical = Killed(), 2.0
+    while store.get_job(job_id).status in ("queued", "running", "interrupted"):
+        told.attempts += 1
+        started = time.monotonic()
+        process = start_worker(context, settings, job_id)
+        if want() and told.num_kills < MOST_KILLS:
+            _wait_for_moment(process, store, settings, job_id, rng, typical)
+            moment = _kill(process, store, job_id)
+            if moment is not None:
+                told.kills[moment] = told.kills.get(moment, 0) + 1
+                killed()
+        process.join(END_S)
+        typical = 0.5 * typical + 0.5 * (time.monotonic() - started)
+        store.interrupt_dead_jobs(owner_is_alive)
+        job = store.get_job(job_id)
+        if job.status == "running":
+            told.errors.append(f"{job.name}: still running after its worker ended")
+            break
+        if job.status == "interrupted":
+            store.resume_job(job_id)
+    return told
+
+
+def _kill(process: BaseProcess, store: Store, job_id: str) -> str | None:
+    """Kill it if it still lives; what it was in the middle of, None when it had ended by itself."""
+    moment = _doing(store, job_id)
+    if process.pid is None or not process.is_alive():
+        return None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join(END_S)
+    return moment if process.exitcode == -signal.SIGKILL else None
+
+
+def _doing(store: Store, job_id: str) -> str:
+    """What the job said last that it was in the middle of."""
+    job = store.get_job(job_id)
+    return job.status if job.status == "queued" else str((job.progress or {}).get("unit") or "starting")
+
+
+def _wait_for_moment(
+    process: BaseProcess, store: Store, settings: Settings, job_id: str, rng: random.Random, typical: float
+) -> None:
+    deadline = time.monotonic() + END_S
+    if rng.random() < 0.5:
+        deadline = time.monotonic() + rng.uniform(0, 1.2 * typical)
+    else:
+        before = _work_done(store, settings, job_id)
+        while process.is_alive() and time.monotonic() < deadline and _work_done(store, settings, job_id) == before:
+            time.sleep(0.01)
+        deadline = time.monotonic() + rng.uniform(0, 0.3)
+    while process.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def _work_done(store: Store, settings: Settings, job_id: str) -> tuple[int, ...]:
+    """Grows whenever the job has done something that stays."""
+    config = store.get_job(job_id).config
+    out = Path(config.get("out") or "-")
+    size = out.stat().st_size if out.is_file() else 0
+    folder = settings.jobs / job_id
+    files = sum(path.stat().st_mtime_ns for path in folder.rglob("*.pt") if path.exists())
+    rows = len(store.metrics(job_id)) + len(store.items(job_id))
+    return size, files, rows
+
+
+# -- comparing
+# ----------------------------------------------------------------------------------------------------------------
+
+
+def trace_of(store: Store, settings: Settings, job_id: str) -> Trace:
+    """See Trace. Raises AssertionError where rows are doubled."""
+    job = store.get_job(job_id)
+    rows, items = store.metrics(job_id), store.items(job_id)
+    assert len({row.step for row in rows}) == len(rows), f"{job.name}: a step stands there twice"
+    assert len({item.key for item in items}) == len(items), f"{job.name}: an item stands there twice"
+    assert len({one.seq for one in (*rows, *items)}) == len(rows) + len(items), f"{job.name}: a number is used twice"
+    metrics = sorted((row.step, json.dumps(_timeless(row.values), sort_keys=True)) for row in rows)
+    parts = sorted((item.key, json.dumps(_timeless(item.data), sort_keys=True)) for item in items)
+    return Trace(
+        job.status,
+        tuple(f"{step} {text}" for step, text in metrics),
+        tuple(f"{key} {text}" for key, text in parts),
+        tuple(_files(job.config, settings)),
+    )
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _timeless(one) for key, one in value.items() if not key.endswith(TIMES)}
+    return [_timeless(one) for one in value] if isinstance(value, list) else value
+
+
+def _files(config: dict[str, Any], settings: Settings) -> list[str]:
+    """Hashes of what the job wrote: the answers, or the drafter's weights."""
+    out = Path(config.get("out") or "-")
+    written = [out] if out.is_file() else [out / "model.safetensors"] if out.is_dir() else []
+    return [hashlib.sha256(path.read_bytes()).hexdigest() for path in written]
+
+
+def leftovers(*folders: Path) -> list[str]:
+    """Half-written files and locks that nobody cleaned up."""
+    names = ("*.partial", "*.tmp", "*.old", "*.claimed", "lock", "*.new")
+    return [str(path) for folder in folders for name in names for path in folder.rglob(name)]
+
+
+def locked_messages(settings: Settings) -> list[str]:
+    """Lines of the jobs' logs that speak of a locked database."""
+    return [
+        line
+        for log in settings.jobs.glob("*/log.txt")
+        for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
+        if "locked" in line
+    ]
