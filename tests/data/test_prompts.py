@@ -189,15 +189,27 @@ def test_a_first_row_may_speak_for_all(write_rows: Write) -> None:
 
 def test_questions_hold_own_answers_or_the_given_calls(write_rows: Write) -> None:
     call = {"role": "assistant", "content": "", "tool_calls": [{"function": CALL}]}
-    plain = {"messages": [{"role": "system", "content": "be kind"}, {"role": "user", "content": "a"},
-                          {"role": "assistant", "content": "given"}, {"role": "user", "content": "b"}]}
+    plain = {
+        "messages": [
+            {"role": "system", "content": "be kind"},
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": "given"},
+            {"role": "user", "content": "b"},
+        ]
+    }
     used = {"messages": [{"role": "user", "content": "a"}, call, {"role": "tool", "content": "3"}]}
     first, second, third = read_prompts(write_rows([plain, used, TURNS])).prompts
     assert (first.num_questions, second.num_questions, third.num_questions) == (2, 2, 2)
     assert [(m["role"], m["content"]) for m in first.question(1, ["own"])] == [
-        ("system", "be kind"), ("user", "a"), ("assistant", "own"), ("user", "b")]
+        ("system", "be kind"),
+        ("user", "a"),
+        ("assistant", "own"),
+        ("user", "b"),
+    ]
     assert first.question(0, system="short") == [
-        {"role": "system", "content": "short"}, {"role": "user", "content": "a"}]
+        {"role": "system", "content": "short"},
+        {"role": "user", "content": "a"},
+    ]
     assert [m["role"] for m in second.question(0)] == ["user"]
     assert [m["role"] for m in second.question(1, system="s")] == ["system", "user", "assistant", "tool"]
     assert third.question(0) == [{"role": "user", "content": "a"}]

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from backend.drafters.family import FamilySettings
+
 
 class HydraConfig(BaseModel):
     """What has to be known to build the heads before their weights are read."""
@@ -41,3 +43,24 @@ class HydraTrainConfig(BaseModel):
         "float32",
         description="dtype of the products with the output layer; bfloat16 is faster where the hardware has it",
     )
+
+
+class HydraSettings(FamilySettings):
+    """What a person chooses when heads are trained; the rest of HydraConfig follows from the target."""
+
+    family: Literal["hydra"] = Field("hydra", description="kind of drafter")
+    num_heads: int = Field(4, ge=1, le=16, description="heads; head k guesses the token k + 2 places on")
+    num_blocks: int = Field(1, ge=0, le=8, description="residual blocks of each head behind the joining layer")
+    shared_output: bool = Field(True, description="one output layer for all heads instead of one each")
+    decay: float = Field(0.8, gt=0, le=1, description="head k's loss counts decay^k")
+    compute: Literal["float32", "bfloat16"] = Field(
+        "float32", description="numbers of the output-layer products; bfloat16 is faster where the hardware has it"
+    )
+
+    @property
+    def depth(self) -> int:
+        return self.num_heads
+
+    def loss_settings(self) -> HydraTrainConfig:
+        """The part that decides the loss."""
+        return HydraTrainConfig(decay=self.decay, compute=self.compute)
