@@ -14,12 +14,8 @@ from typing import Any
 
 import torch
 
-from backend.acceptance import Rule, SamplingSettings
 from backend.data.prompts import Prompt, read_prompts
 from backend.data.templates import encode_chat
-from backend.decoding.loop import DecodeSettings, decode
-from backend.decoding.records import DecodeResult
-from backend.drafters.base import Drafter
 from backend.engine.conditions import device_name, packages
 from backend.errors import HeadwayError
 from backend.settings import Settings
@@ -68,12 +64,6 @@ def open_both(name: str, with_reference: bool) -> tuple[Target, Any]:
     target = open_target(name, settings)
     reference = load_model(name, settings=settings).model if with_reference else None
     return target, reference
-
-
-def answer(target: Target, drafter: Drafter, ids: list[int], new_tokens: int, temperature: float = 0.0) -> DecodeResult:
-    """One prompt by our loop with the exact rule."""
-    settings = DecodeSettings(new_tokens, Rule("rejection"), SamplingSettings(temperature=temperature))
-    return next(r for r in decode(target, drafter, [ids], settings) if isinstance(r, DecodeResult))
 
 
 @torch.inference_mode()

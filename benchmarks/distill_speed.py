@@ -45,6 +45,9 @@ def main() -> None:
     target, reference = open_both(args.target, with_reference=True)
     prompts = [prompt for named in prompt_sets(args.prompts, args.limit).values() for prompt in named]
     ids = [first_turn_ids(target, prompt, args.max_new_tokens + 8) for prompt in prompts]
+    # Once each, unmeasured: the first passes of a process are slow, and that is nobody's fault.
+    our_answers(target, ids[: args.batch], args.batch, 2)
+    straightforward_answers(reference, ids[: args.batch], args.batch, 2, target.eos_token_ids)
     rows = [_distillation(target, reference, ids, args), _features(target, reference, ids, args)]
     for row in rows:
         print(

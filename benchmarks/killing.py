@@ -28,6 +28,7 @@ from storage import Store, owner_is_alive
 PRELOADED = ("backend.jobs.worker", "backend.jobs.distill_job", "backend.jobs.train_job", "backend.jobs.evaluate_job")
 TIMES = ("_ms", "_s", "_per_s", "busy", "contended", "order")  #: endings of figures that differ from run to run
 MOST_KILLS = 8  #: of one job
+APART = ("config", "min_width")  #: what a job was told, and what it found out about the machine when it loaded
 END_S = 600.0  #: an attempt that takes longer than this is a fault
 
 
@@ -187,7 +188,8 @@ def trace_of(store: Store, settings: Settings, job_id: str) -> Trace:
 
 def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _timeless(one) for key, one in value.items() if not key.endswith(TIMES)}
+        kept = {key: one for key, one in value.items() if not key.endswith(TIMES) and key not in APART}
+        return {key: _timeless(one) for key, one in kept.items()}
     return [_timeless(one) for one in value] if isinstance(value, list) else value
 
 

@@ -140,17 +140,24 @@ class Kills:
             length = 12 if small else 24
             return target | {"prompts": [str(self.prompts)], "out": out, "max_new_tokens": length, "batch": 6}
         if kind == "train":
-            training = {"steps": 30 if small else 60, "batch_tokens": 32, "checkpoint_every": 7, "report_every": 2}
+            judged = {"evaluate_every": 10 if small else 50, "decode_prompts": 2, "decode_tokens": 16}
+            training = judged | {
+                "steps": 30 if small else 300,
+                "batch_tokens": 32,
+                "checkpoint_every": 7,
+                "report_every": 2,
+            }
             return target | {
                 "answers": str(self.folder / "answers-whole.jsonl"),
                 "out": str(self.folder / f"drafter-{name}"),
                 "drafter": {"num_heads": 2, "draft_vocab": 128},
-                "training": training | {"evaluate_every": 20, "decode_prompts": 2, "decode_tokens": 16},
+                "training": training,
                 "held_out": 0.2,
                 "tree_nodes": 4,
                 "work": str(self.folder / f"work-{name}"),
             }
         return target | {
+            "name": f"evaluation {name}",  # two of one name would be one that somebody started twice
             "drafters": ["ngram"],
             "prompts": [str(self.prompts)],
             "temperatures": [0.0, 1.0],

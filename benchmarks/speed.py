@@ -12,14 +12,17 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tqdm import tqdm
 
-from backend.analysis.repetition import repeated_share
-from backend.analysis.speed import speed_identity, totals
-from backend.decoding.records import DecodeResult
+from backend.acceptance import Rule, SamplingSettings
+from backend.analysis.counts import prompt_counts
+from backend.analysis.evaluation import MEAN, PLAIN, Part, Row, table
+from backend.data.prompts import Prompt
+from backend.decoding.loop import DecodeSettings, decode
 from backend.drafters.base import Drafter
 from backend.drafters.plain.drafter import PlainDrafter
 from backend.drafters.registry import load_drafter
@@ -27,15 +30,17 @@ from backend.targets.target import Target
 from backend.trees.shapes import parse_tree
 from benchmarks.common import (
     add_prompt_arguments,
-    answer,
     first_turn_ids,
     generate_ms,
     open_both,
     prompt_sets,
     start_fast,
-    table,
     write_results,
 )
+from benchmarks.common import table as markdown
+
+HEAD = ("set", "tree", "acceptance length", "v", "c", "o", "speedup", "explained", "over generate", "repeated")
+COLUMNS = ("acceptance_length", "verify", "draft", "overhead", "speedup", "explained", "over_generate", "repeated")
 
 
 def main() -> None:
@@ -50,85 +55,64 @@ def main() -> None:
     args = parser.parse_args()
     start_fast("benchmarks.speed")
     target, reference = open_both(args.target, with_reference=not args.no_generate and args.temperature == 0)
-    drafters: dict[str, Drafter] = {"plain": PlainDrafter()}
+    drafters: dict[str, Drafter] = {PLAIN: PlainDrafter()}
     for tree in args.trees:
         drafters[tree or "own tree"], _ = load_drafter(args.drafter, target, parse_tree(tree) if tree else None)
-    rows = [["set", "tree", "acceptance length", "v", "c", "o", "speedup", "explained", "over generate", "repeated"]]
-    report: list[dict[str, Any]] = []
+    parts: list[Part] = []
+    generate: dict[str, float] = {}  # tokens/s of transformers' generate, by set
     for name, prompts in prompt_sets(args.prompts, args.limit).items():
-        measured = measure_set(target, reference, drafters, prompts, args.max_new_tokens, args.temperature)
-        report += summarise(name, measured)
-        rows += [_row(entry) for entry in report[-len(args.trees) :]]
-        print(_row(report[-1]), file=sys.stderr)
-        write_results(args, target, report)  # after each set, so that a run that is stopped keeps what it measured
-    for tree in dict.fromkeys(entry["tree"] for entry in report):
-        rows.append(_row(_mean([entry for entry in report if entry["tree"] == tree])))
-    print(table(rows))
+        own, generated = measure_set(target, reference, drafters, prompts, args)
+        parts += [replace(part, set=name) for part in own]
+        if generated:
+            generate[name] = 1000 * sum(n for n, _ in generated) / sum(ms for _, ms in generated)
+        entries = summarise(table(parts), generate)
+        print(next(_line(entry) for entry in entries if entry["set"] == name), file=sys.stderr)
+        write_results(args, target, entries)  # after each set, so that a run that is stopped keeps what it measured
+    print(markdown([HEAD, *map(_line, summarise(table(parts), generate))]))
 
 
 def measure_set(
-    target: Target,
-    reference: Any,
-    drafters: dict[str, Drafter],
-    prompts: list[Any],
-    new_tokens: int,
-    temperature: float,
-) -> dict[str, Any]:
-    """Name -> results; `generate` holds [(tokens after the first, ms)]."""
-    results: dict[str, list[DecodeResult]] = {name: [] for name in drafters}
+    target: Target, reference: Any, drafters: dict[str, Drafter], prompts: Sequence[Prompt], args: argparse.Namespace
+) -> tuple[list[Part], list[tuple[int, float]]]:
+    """Every prompt by everyone, in an order that rotates: our parts, and `generate`'s (tokens after the first, ms)."""
+    parts: list[Part] = []
     generated: list[tuple[int, float]] = []
     names = [*drafters, *(["generate"] if reference is not None else [])]
     for turn, prompt in enumerate(tqdm(prompts, file=sys.stderr)):
-        ids = first_turn_ids(target, prompt, new_tokens + 64)
+        ids = first_turn_ids(target, prompt, args.max_new_tokens + 64)
         shift = turn % len(names)
         for name in names[shift:] + names[:shift]:
             if name == "generate":
-                tokens, elapsed = generate_ms(reference, ids, new_tokens)
+                tokens, elapsed = generate_ms(reference, ids, args.max_new_tokens)
                 generated.append((len(tokens) - 1, elapsed))
-            else:
-                results[name].append(answer(target, drafters[name], ids, new_tokens, temperature))
-    return {"results": results, "generated": generated}
+                continue
+            settings = DecodeSettings(args.max_new_tokens, Rule("rejection"), SamplingSettings(args.temperature))
+            records = decode(target, drafters[name], [ids], settings)
+            counts = prompt_counts(records, {0: (prompt.question_id, prompt.category)})
+            parts.append(Part(name, "", args.temperature, 1, tuple(counts)))
+    return parts, generated
 
 
-def summarise(name: str, measured: dict[str, Any]) -> list[dict[str, Any]]:
-    """One entry a tree."""
-    results = measured["results"]
-    plain = totals(results["plain"])
-    entries = []
-    for tree in results:
-        if tree == "plain":
+def summarise(rows: Sequence[Row], generate: Mapping[str, float]) -> list[dict[str, Any]]:
+    """One entry a set and tree, then the means over sets."""
+    whole = [row for row in rows if row.category is None]
+    plain = {row.set: row.tokens_per_s for row in whole if row.contender == PLAIN}
+    entries: list[dict[str, Any]] = []
+    for row in whole:
+        if row.contender == PLAIN:
             continue
-        own = totals(results[tree])
-        identity = speed_identity(own, plain)
-        entry = {"set": name, "tree": tree, **asdict(identity), "explained": identity.explained}
-        entry["repeated"] = statistics.mean(repeated_share(r.tokens) for r in results[tree])
-        entry["over_generate"] = entry["plain_over_generate"] = None
-        if measured["generated"]:
-            speed = 1000 * sum(n for n, _ in measured["generated"]) / sum(ms for _, ms in measured["generated"])
-            entry["over_generate"] = own.tokens_per_s / speed
-            entry["plain_over_generate"] = plain.tokens_per_s / speed
-        entry["accepted_per_depth"] = _add([r.accepted_per_depth for r in results[tree]])
-        entry["drafted_per_depth"] = _add([r.drafted_per_depth for r in results[tree]])
+        entry = row.to_dict() | {"tree": row.contender}
+        for key, speed in (("over_generate", row.tokens_per_s), ("plain_over_generate", plain[row.set])):
+            entry[key] = speed / generate[row.set] if row.set in generate and speed is not None else None
+            if row.set == MEAN:
+                known = [one[key] for one in entries if one["tree"] == row.contender and one[key] is not None]
+                entry[key] = statistics.mean(known) if known else None
         entries.append(entry)
     return entries
 
 
-def _mean(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """The unweighted mean over sets."""
-    keys = ("acceptance_length", "verify", "draft", "overhead", "speedup", "explained", "over_generate", "repeated")
-    present = {key: [entry[key] for entry in entries if entry[key] is not None] for key in keys}
-    means = {key: statistics.mean(values) if values else None for key, values in present.items()}
-    return {"set": "**mean**", "tree": entries[0]["tree"], **means}
-
-
-def _row(entry: dict[str, Any]) -> list[str]:
-    keys = ("acceptance_length", "verify", "draft", "overhead", "speedup", "explained", "over_generate", "repeated")
-    return [entry["set"], entry["tree"][:24], *("" if entry[key] is None else f"{entry[key]:.2f}" for key in keys)]
-
-
-def _add(counts: list[list[int]]) -> list[int]:
-    depth = max(map(len, counts), default=0)
-    return [sum(row[d] for row in counts if d < len(row)) for d in range(depth)]
+def _line(entry: Mapping[str, Any]) -> list[str]:
+    return [entry["set"], entry["tree"][:24], *("" if entry[key] is None else f"{entry[key]:.2f}" for key in COLUMNS)]
 
 
 if __name__ == "__main__":

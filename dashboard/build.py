@@ -12,10 +12,13 @@ from fastapi import FastAPI
 from dashboard.access import AccessGuard
 from dashboard.components.assets import assets, base_path
 from dashboard.jobs import Jobs
+from dashboard.pages.data import data_page
+from dashboard.pages.evaluate import evaluate_page
 from dashboard.pages.frame import page_header
 from dashboard.pages.home import home_page
 from dashboard.pages.live import live_page
 from dashboard.pages.runs import runs_page
+from dashboard.pages.train import train_page
 from dashboard.routes import OldLinks, headway_routes
 from dashboard.runs import Runs
 from dashboard.services import Services
@@ -27,10 +30,13 @@ Page = Callable[[Services, Jobs], None]
 
 
 def pages(runs: Runs) -> list[tuple[str, str, Page]]:
-    """(name, path, function that builds it) in the order of the navigation; the first one is the front page."""
+    """(name, path, function that builds it) in the order of the navigation: Home, Live, Data, Train, Evaluate, Runs."""
     return [
         ("Home", "/", home_page),
         ("Live", "/live", lambda services, jobs: live_page(services, runs)),
+        ("Data", "/data", data_page),
+        ("Train", "/train", train_page),
+        ("Evaluate", "/evaluate", evaluate_page),
         ("Runs", "/runs", runs_page),
     ]
 

@@ -45,7 +45,7 @@ class Jobs:
         parent_id: str | None = None,
     ) -> str:
         """Queues a job and returns its id. Raises HeadwayError or StoreError with one sentence when it can't be."""
-        made = self.check(kind, config)
+        made = _kind(kind).settled(self.check(kind, config))
         job = self._store.create_job(
             kind=kind,
             name=name or _kind(kind).summary(made),

@@ -16,16 +16,20 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dashboard.answers import answer
 from dashboard.components.assets import assets, base_path
 from dashboard.components.plotly_js import plotly_route
+from dashboard.data_routes import data_routes
+from dashboard.datasets import Datasets
 from dashboard.feed import page_events
 from dashboard.home import home
 from dashboard.job_routes import job_routes
 from dashboard.jobs import Jobs
+from dashboard.pages.evaluate_tables import Tables, evaluation_routes
 from dashboard.pulse import Pulse
 from dashboard.run_table import RunTable
 from dashboard.run_table_routes import run_table_routes
 from dashboard.runs import Runs
 from dashboard.services import Services
 from dashboard.streams import run_events
+from dashboard.tasks import Tasks
 
 MEDIA_TYPES = {"js": "text/javascript", "css": "text/css"}
 
@@ -49,6 +53,13 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
 
         return await answer(act)
 
+    async def share(request: Request) -> Response:
+        def act() -> dict[str, Any]:
+            runs.share(request.path_params["run_id"])
+            return {}
+
+        return await answer(act)
+
     heartbeat_s = services.settings.heartbeat_s
     return [
         Route("/headway/status", status),
@@ -57,7 +68,10 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         Route("/headway/runs", recent),
         Route("/headway/runs/{run_id}/events", run_events(services.engine, heartbeat_s)),
         Route("/headway/runs/{run_id}/cancel", cancel, methods=["POST"]),
+        Route("/headway/runs/{run_id}/share", share, methods=["POST"]),
+        *evaluation_routes(Tables(jobs)),
         *job_routes(jobs, heartbeat_s),
+        *data_routes(Datasets(services, jobs), Tasks()),
         plotly_route(),
         *run_table_routes(RunTable(services)),
         Route(base_path() + "/{name:path}", static),

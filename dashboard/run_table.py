@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from backend.errors import HeadwayError
+from backend.retention import Retention, read_retention, write_retention
 from dashboard.presenters.run_table import GROUPS, OWN_TREE, SORTS, comparison, group_row, table_row
 from dashboard.services import Services
 from storage import Store
@@ -88,22 +89,28 @@ class RunTable:
     def page(self, wanted: Wanted) -> dict[str, Any]:
         """{rows, total, page, pages, groups or None}."""
         where = wanted.where()
-        total = self._store.count_runs(where)
+        if wanted.group:
+            groups, total = self._groups(wanted, where), self._store.count_runs(where)
+            return {"rows": [], "groups": groups, "total": total, "page": 0, "pages": 1, "names": self._names(wanted)}
+        page = wanted.page
+        found, total = self._find(wanted, where, page)
         pages = max(1, -(-total // PAGE))
-        page = min(wanted.page, pages - 1)
-        rows: list[dict[str, Any]] = []
-        if not wanted.group:
-            sort = RunSort(by=SORTS[wanted.sort], descending=wanted.descending)
-            found = self._store.list_runs(where, order=sort, limit=PAGE, offset=page * PAGE)
-            rows = [table_row(run) for run in found]
+        if page >= pages:  # the address is older than what was thrown away since
+            page = pages - 1
+            found, total = self._find(wanted, where, page)
+        rows = [table_row(run) for run in found]
         return {
             "rows": rows,
-            "groups": self._groups(wanted, where) if wanted.group else None,
+            "groups": None,
             "total": total,
             "page": page,
             "pages": pages,
             "names": self._names(wanted),
         }
+
+    def _find(self, wanted: Wanted, where: RunFilter, page: int) -> tuple[Sequence[Any], int]:
+        sort = RunSort(by=SORTS[wanted.sort], descending=wanted.descending)
+        return self._store.find_runs(where, order=sort, limit=PAGE, offset=page * PAGE)
 
     def _groups(self, wanted: Wanted, where: RunFilter) -> list[dict[str, Any]]:
         labels = {version.id: version.label for version in self._store.list_versions()}
@@ -160,13 +167,15 @@ class RunTable:
         return {"moved": self._store.restore_runs(list(run_ids))}
 
     def usage(self) -> dict[str, Any]:
-        """What runs take on disk."""
-        return vars(self._store.usage())
+        """What runs take on disk, and the bounds that were chosen."""
+        places = self._services.places
+        chosen = read_retention(places.home) if places else Retention()
+        return {**vars(self._store.usage()), "retention": chosen.model_dump()}
 
     def prune(self, keep_runs: int | None, max_bytes: int | None) -> dict[str, Any]:
-        """Drops recorded steps of the oldest runs; the runs and their numbers stay."""
-        if keep_runs is None and max_bytes is None:
-            raise HeadwayError("Say how many runs keep their steps, or how many bytes of steps are kept.")
+        """Drops recorded steps of the oldest runs; the runs and their numbers stay. The bounds hold at each start."""
+        if self._services.places:
+            write_retention(self._services.places.home, Retention(keep_runs=keep_runs, max_bytes=max_bytes))
         return {"pruned": len(self._store.prune_traces(keep_runs=keep_runs, max_bytes=max_bytes))}
 
     def purge(self) -> dict[str, Any]:

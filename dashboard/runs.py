@@ -47,6 +47,10 @@ class Runs:
     def cancel(self, run_id: str) -> None:
         self._services.engine.cancel(run_id)
 
+    def share(self, run_id: str) -> None:
+        """Let a run that waits for the device be decoded on the CPU now, beside whoever has it."""
+        self._services.engine.share(run_id)
+
     def find(self, run_id: str) -> ShownRun:
         """Raises HeadwayError or StoreError for a run that neither this process nor the store knows."""
         if run_id in self._requests:
@@ -86,6 +90,7 @@ class Runs:
             "queued": len(status.queued),
             "loaded_target": status.loaded_target,
             "device": status.device,
+            "job": status.job,
         }
 
 

@@ -24,13 +24,14 @@ from backend.engine.remote import RemoteEngine
 from backend.errors import HeadwayError
 from backend.settings import Settings
 from dashboard.access import AccessPolicy
+from dashboard.leaving import EndsWithServer
 from dashboard.services import DashboardSettings, Services
 from storage import Store
 from storage.engine import resolve_url, sqlite_file
 
 SUPERVISOR = "backend.jobs.supervisor:Supervisor"  #: runs in the engine's process, whose device the jobs need
 OURS_ALONE = ("HEADWAY_PASSWORD", "HEADWAY_TOKEN")  #: what no other process needs to know
-STREAMS_S = 2  #: what open streams of browsers get to end
+ANSWERS_S = 2  #: what answers that are being written get to end
 DEMO_PROMPTS = Path(__file__).parent.parent / "prompts" / "demo.jsonl"
 
 
@@ -96,8 +97,9 @@ def _serve(app: Any, args: argparse.Namespace, access: AccessPolicy, host: Engin
     """Serve until told to end. The server has a thread of its own, so that signals reach nobody but us."""
     import uvicorn
 
+    streams = EndsWithServer(app)
     config = uvicorn.Config(
-        app, host=args.host, port=args.port, log_level="warning", timeout_graceful_shutdown=STREAMS_S
+        streams, host=args.host, port=args.port, log_level="warning", timeout_graceful_shutdown=ANSWERS_S
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, name="headway-web", daemon=True)
@@ -111,9 +113,9 @@ def _serve(app: Any, args: argparse.Namespace, access: AccessPolicy, host: Engin
             pass
         if not told.is_set():
             raise HeadwayError("The web server ended; its own words are above.")
-    # Both at the same time: the engine ends its runs, which ends the streams that the server waits for.
+    streams.close()
     ending = threading.Thread(target=host.close, daemon=True)
-    ending.start()
+    ending.start()  # at the same time, since jobs may take a while to write their checkpoints
     server.should_exit = True
     thread.join()
     ending.join()

@@ -1,6 +1,6 @@
-"""Pictures of a running dashboard: `python scripts/screenshots.py URL FOLDER` takes the Live page at 1440 and 800
-pixels, light and dark: empty, in the middle of a run, and after it with a node chosen. Knows the page's element ids,
-nothing behind them.
+"""Pictures of a running dashboard: `python scripts/screenshots.py URL FOLDER` takes every page at 1440 and 800 pixels,
+light and dark, and the Live page also in the middle of a run, and after it with a node chosen. Knows the pages'
+addresses and element ids, nothing behind them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,22 @@ FLAGS = [
     "--disable-sync",
 ]
 SIZES = {1440: 900, 800: 1000}
-HAS_STEPS = "window.headway && window.headway.live.last >= 12"
-IS_OVER = "window.headway && window.headway.live.run && window.headway.live.run.over"
+PAGES = {"home": "/", "data": "/data", "train": "/train", "evaluate": "/evaluate", "runs": "/runs"}
+IS_THERE = "window.headway && window.headway.feed.status"
+HAS_STEPS = "window.headway?.live?.last >= 12"
+IS_OVER = "window.headway?.live?.run?.over"
 
 
-def take(page: Page, url: str, folder: Path, name: str) -> None:
-    page.goto(url)
+def take_pages(page: Page, url: str, folder: Path, name: str) -> None:
+    for page_name, path in PAGES.items():
+        page.goto(url + path)
+        page.wait_for_function(IS_THERE)
+        page.wait_for_timeout(1500)  # what a page asks for when it is loaded
+        page.screenshot(path=folder / f"{page_name}-{name}.png", full_page=True)
+
+
+def take_live(page: Page, url: str, folder: Path, name: str) -> None:
+    page.goto(url + "/live")
     page.locator("#hw-tree .hw-tree").wait_for()
     page.screenshot(path=folder / f"{name}-empty.png", full_page=True)
     page.locator("#hw-run").click()
@@ -64,7 +74,8 @@ def main() -> int:
                 page.on(
                     "console", lambda line: line.type == "error" and print(f"console: {line.text}", file=sys.stderr)
                 )
-                take(page, arguments.url, arguments.folder, f"live-{width}-{scheme}")
+                take_live(page, arguments.url.rstrip("/"), arguments.folder, f"live-{width}-{scheme}")
+                take_pages(page, arguments.url.rstrip("/"), arguments.folder, f"{width}-{scheme}")
                 page.close()
         browser.close()
     return 0

@@ -115,6 +115,10 @@ class Engine(Protocol):
         """Stop within one step; stopping a finished run does nothing."""
         ...
 
+    def share(self, run_id: str) -> None:
+        """A run that waits for whoever has the device waits no longer: as if asked with when_busy="share"."""
+        ...
+
     def status(self) -> EngineStatus: ...
 
     def drafters(self, target: str) -> list[dict[str, Any]]:

@@ -50,6 +50,9 @@ class RemoteEngine:
     def cancel(self, run_id: str) -> None:
         self._call("cancel", run_id=run_id)
 
+    def share(self, run_id: str) -> None:
+        self._call("share", run_id=run_id)
+
     def drafters(self, target: str) -> list[dict[str, Any]]:
         return list(self._call("drafters", target=target))
 
@@ -57,7 +60,7 @@ class RemoteEngine:
         return dict(self._call("machine"))
 
     def poke(self) -> None:
-        self._call("poke")
+        self._call("poke", wait_s=0.0)  # an engine that is just starting looks at its queue anyway
 
     def status(self) -> EngineStatus:
         """Never waits long: a process that is not there is a status too."""

@@ -37,6 +37,7 @@ class EngineServer:
         self._calls: Mapping[str, Callable[[dict[str, Any]], Any]] = {
             "submit": lambda given: engine.submit(DecodeRequest.model_validate(given["request"])),
             "cancel": lambda given: engine.cancel(given["run_id"]),
+            "share": lambda given: engine.share(given["run_id"]),
             "status": lambda given: asdict(engine.status()),
             "drafters": lambda given: engine.drafters(given["target"]),
             "machine": lambda given: engine.machine(),

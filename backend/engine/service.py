@@ -29,12 +29,12 @@ from backend.engine.run_log import RunLog
 from backend.engine.turns import Turn, Turns
 from backend.engine.workbench import Workbench, give_back_memory, lease_place, offered_drafters
 from backend.errors import HeadwayError
+from backend.retention import read_retention
 from backend.settings import Settings
 from backend.targets.target import Target
 from storage import NotFoundError, Store, StoreError
 
 KEPT_LOGS = 64  #: finished runs whose events stay in memory; older ones are read from the store
-TRACE_BYTES = 1 << 30  #: recorded steps kept at most; when an engine starts, the oldest are dropped, their runs stay
 BATCH = 64  #: stored events handed over at once
 PLAIN_TOKENS = 12  #: plain steps measured after a run, for the comparison in the same turn
 
@@ -77,7 +77,7 @@ class LocalEngine:
         if store is not None:
             store.mark_interrupted()
             store.interrupt_dead_jobs()
-            store.prune_traces(max_bytes=TRACE_BYTES)
+            store.prune_traces(**dict(read_retention(settings.home)))
         self._worker = threading.Thread(target=self._work, name="headway-engine", daemon=True)
         self._worker.start()
 
@@ -119,6 +119,9 @@ class LocalEngine:
         run.cancel.set()
         if self._turns.withdraw(run_id):
             self._end_waiting(run)
+
+    def share(self, run_id: str) -> None:
+        self._turns.share(run_id)
 
     def status(self) -> EngineStatus:
         busy, running, bench = self._turns.busy(), self._turns.running, self._bench

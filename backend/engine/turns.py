@@ -82,6 +82,15 @@ class Turns:
             self._announce(busy)
             return found
 
+    def share(self, run_id: str) -> None:
+        """A waiting run no longer waits for whoever has the device."""
+        busy = self.busy()
+        with self._changed:
+            if run_id in self._waiting:
+                self._waiting[run_id] = True
+                self._announce(busy)
+                self._changed.notify_all()
+
     @property
     def running(self) -> str | None:
         return self._running
@@ -92,10 +101,9 @@ class Turns:
 
     def busy(self) -> Busy | None:
         """Who else has the device now. Asks the lender for its sentence, so it is called without the lock."""
-        lender = self._lender
+        lender, foreign = self._lender, self._foreign()
         if lender is not None:
-            return Busy(_sentence(lender[0]), lender[1], wants_all=True)
-        foreign = self._foreign()
+            return Busy(_sentence(lender[0]), lender[1] or (foreign.job if foreign else None), wants_all=True)
         if foreign is not None:
             return Busy(foreign.who, foreign.job, foreign.kind != "engine")
         return Busy(SOMEBODY, None, False) if time.monotonic() < self._refused_until else None

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Protocol
 
 from backend.errors import HeadwayError
+from backend.jobs.kinds import JOB_KINDS
 from backend.jobs.locks import end_process
+from backend.jobs.store_context import BEAT_S
 from backend.jobs.worker import LOG, NO_STORE, NOTHING_TO_DO, STALE
 from backend.settings import Settings
 from storage import JobRecord, Store, StoreError, owner_is_alive
@@ -48,7 +50,7 @@ Launch = Callable[[Sequence[str], Settings, str], Process]
 
 
 class _Gate(Protocol):
-    def lend(self, holder: Callable[[], str]) -> AbstractContextManager[None]: ...
+    def lend(self, holder: Callable[[], str], job: str | None = None) -> AbstractContextManager[None]: ...
 
 
 def popen_worker(arguments: Sequence[str], settings: Settings, job_id: str) -> Process:
@@ -112,17 +114,17 @@ class Attendant:
 
     def holder(self) -> str:
         """Who has the device, in a few words: what it does and how long it will take yet."""
+        kind = JOB_KINDS.get(self._job.kind)
+        who = f"{kind.doing} {self._job.name.removeprefix(f'{kind.title} ')}" if kind is not None else self._job.name
         left = (self._job.progress or {}).get("left_s")
-        if not left:
-            return self._job.name
-        return f"{self._job.name}, {f'{left / 60:.0f} min' if left >= 90 else f'{left:.0f} s'} left"
+        return f"{who}, {f'{left / 60:.0f} min' if left >= 90 else f'{left:.0f} s'} left" if left else who
 
     # -- the thread
     # -------------------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
         try:
-            with self._gate.lend(self.holder):
+            with self._gate.lend(self.holder, self.job_id):
                 if self._adopted:
                     self._watch_adopted()
                 elif self._still_queued():
@@ -189,7 +191,17 @@ class Attendant:
         return True
 
     def _is_hung(self) -> bool:
-        return self._job.status == "running" and self._seen is not None and self._clock() - self._seen[2] > self._hung_s
+        """No beat for too long, although the database takes writes: another one's long write also keeps beats away."""
+        if self._job.status != "running" or self._seen is None or self._clock() - self._seen[2] <= self._hung_s:
+            return False
+        before = self._seen[:2]
+        try:
+            self._store.annotate_job(self.job_id)  # changes nothing, but waits for its turn to write
+        except StoreError:
+            self._seen = None
+            return False
+        time.sleep(2 * BEAT_S)
+        return self._look() and self._seen is not None and self._seen[:2] == before
 
     def _after(self, code: int) -> None:
         """The worker has ended: make the store say something true about its job."""
@@ -198,8 +210,8 @@ class Attendant:
         job = self._patient_job()
         if job.status == "running" and job.owner is not None and not owner_is_alive(job.owner):
             self._interrupt(_why(code))
-        elif job.status == "queued" and not self._closing.is_set():
-            self._never_taken(code)
+        elif job.status == "queued" and code != 0 and not self._closing.is_set():
+            self._never_taken(code)  # with 0 it did its part, and the job was resumed before the process was gone
         if self._closing.is_set() and self._patient_job().status == "interrupted":
             self._store.resume_job(self.job_id, front=True)
 

@@ -6,14 +6,14 @@ behind them.
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from backend.data.answers import Answer, pack_answers, read_answers
+from backend.data.answers import pack_answers, read_answers
 from backend.data.prompts import Prompt, read_prompts
+from backend.data.registering import answers_lineage, dataset_entry
+from backend.data.scanning import scan_answers
 from backend.engine.remember import register_version
 from backend.errors import Cancelled, HeadwayError
 from backend.jobs.carry_out import sweep
@@ -57,7 +57,7 @@ def run(config: DistillJobConfig, context: JobContext) -> dict[str, Any]:
         "truncated": truncated,
         "broken_prompts": num_broken,
     }
-    return result | _registered(config, context, out, answers, version_id, hashes)
+    return result | _registered(config, context, out, version_id, hashes)
 
 
 def read_all(config: DistillJobConfig, context: JobContext) -> tuple[list[Prompt], int]:
@@ -100,35 +100,26 @@ def _registered(
     config: DistillJobConfig,
     context: JobContext,
     out: Path,
-    answers: Sequence[Answer],
     version_id: str | None,
     prompt_hashes: dict[str, str],
 ) -> dict[str, Any]:
-    """The answers as a dataset of the store; nothing where nothing is remembered."""
+    """The answers as a dataset of the store, counted as the Data page counts files; nothing where nothing is
+    remembered. Prompt sets that the store knows give their names and licence notes.
+    """
     if context.store is None:
         return {}
-    with out.open("rb") as file:
-        content_hash = hashlib.file_digest(file, "sha256").hexdigest()
-    dataset = context.store.register_dataset(
-        kind="answers",
-        name=config.name or out.stem,
-        path=str(out),
-        content_hash=content_hash,
-        num_rows=len(answers),
-        num_broken=0,
-        details={
-            "tokens": sum(len(answer.answer_ids) for answer in answers),
-            "truncated": sum(answer.truncated for answer in answers),
-            "temperatures": sorted({answer.temperature for answer in answers}),
-            "categories": dict(Counter(answer.category for answer in answers)),
-        },
-        version_id=version_id,
-        lineage=provenance("distill", config)
-        | {
-            "prompts": {Path(path).name: digest for path, digest in prompt_hashes.items()},
-            "settings": config.answering().model_dump(mode="json"),
-            "job": context.job_id,
-        },
+    known = {one.content_hash: one for one in context.store.list_datasets(kind="prompts")}
+    sources = {known[d].name if d in known else Path(path).name: d for path, d in prompt_hashes.items()}
+    licences = dict.fromkeys(known[d].licence for d in sources.values() if d in known and known[d].licence)
+    how = provenance("distill", config)
+    settings = config.answering().model_dump(mode="json")
+    entry = dataset_entry(
+        scan_answers(out),
+        config.name or out.stem,
+        "; ".join(licences),
+        version_id,
+        answers_lineage(sources, settings, context.job_id, **how),
     )
+    dataset = context.store.register_dataset(**entry.arguments())
     context.link(dataset_id=dataset.id)
-    return {"dataset_id": dataset.id, "content_hash": content_hash}
+    return {"dataset_id": dataset.id, "content_hash": entry.content_hash}

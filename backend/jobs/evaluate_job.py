@@ -120,11 +120,11 @@ class _Measuring:
             for block in planned:
                 for name in block.order(list(self.contenders)):
                     if block.key(name) not in done:
-                        self.context.progress(answered, total, "answer", _words(name, block))
+                        self.context.progress(answered, total, "answers", _words(name, block))
                         part = self._part(block, name, contended=not held())
                         self.context.item(block.key(name), part.to_dict())
                     answered += block.end - block.start
-            self.context.progress(answered, total, "answer", "")
+            self.context.progress(answered, total, "answers", "")
 
     def _part(self, block: Block, name: str, contended: bool) -> Part:
         """A part is measured whole or not at all: raises Cancelled when the job has to stop."""
@@ -307,7 +307,8 @@ def _check_same(before: dict[str, Any], now: dict[str, Any]) -> None:
 
 
 def _words(name: str, block: Block) -> str:
-    return f"{name} on {block.set}, T = {block.temperature:g}, {block.batch} at once"
+    rows = "one at a time" if block.batch == 1 else f"{block.batch} at once"
+    return f"{name} on {block.set}, T = {block.temperature:g}, {rows}"
 
 
 def _finished(context: JobContext, skipped: list[str]) -> dict[str, Any]:

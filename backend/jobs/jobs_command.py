@@ -95,7 +95,8 @@ def _act(store: Store, args: argparse.Namespace) -> None:
 
 
 def _row(job: JobRecord) -> tuple[str, ...]:
-    name = job.name if job.error is None else f"{job.name}: {job.error}"
+    # Until it is leased again, a queued job still carries what ended its last attempt.
+    name = f"{job.name}: {job.error}" if job.error and job.status in ("failed", "interrupted") else job.name
     return (job.id, job.status, job.kind, job.created_at.astimezone().strftime("%Y-%m-%d %H:%M"), _far(job), name)
 
 

@@ -23,6 +23,10 @@ PATHS = ("prompts", "answers", "out", "pack", "work")  #: settings that are file
 MAYBE_PATHS = ("target", "start_from", "drafters")  #: settings that are names or paths
 
 
+COMMAND_TAG = "command line"  #: of jobs that a command made for itself
+DOING = {"distill": "distilling", "train": "training", "evaluate": "evaluating", "plan": "measuring"}
+
+
 @dataclass(frozen=True)
 class JobKind:
     """One kind of job.
@@ -41,6 +45,11 @@ class JobKind:
     run_at: str
     lower: tuple[str, ...]
     output: str = "out"
+
+    @property
+    def doing(self) -> str:
+        """What it is busy with, for a sentence: "training"."""
+        return DOING.get(self.name, self.name)
 
     @property
     def config(self) -> type[BaseModel]:

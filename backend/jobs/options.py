@@ -64,7 +64,7 @@ def add_options(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None
         if leaf.shape == "flag":
             group.add_argument(leaf.option, action=argparse.BooleanOptionalAction, default=None, help=text)
         elif leaf.shape == "list":
-            group.add_argument(leaf.option, action="append", metavar="FILE", help=f"{text}; repeatable")
+            group.add_argument(leaf.option, action="append", metavar=_metavar(leaf), help=f"{text}; repeatable")
         else:
             kind = {"int": int, "float": float, "numbers": _numbers, "json": _json}.get(leaf.shape, str)
             group.add_argument(leaf.option, type=kind, choices=leaf.choices or None, help=text, metavar=_metavar(leaf))
@@ -141,6 +141,8 @@ def _alternatives(annotation: Any) -> list[Any]:
 
 def _typed(leaf: Leaf, value: Any) -> str:
     """As it is typed on a command line."""
+    if leaf.shape == "list":
+        return ", ".join(map(str, value))
     if leaf.shape == "numbers":
         return ",".join(f"{number:g}" for number in value)
     if leaf.shape == "json":
@@ -172,4 +174,6 @@ def _json(text: str) -> Any:
 def _metavar(leaf: Leaf) -> str | None:
     if leaf.choices:
         return None
+    if leaf.name in ("prompts", "answers"):
+        return "FILE"
     return {"int": "N", "float": "X", "numbers": "X,X", "json": "JSON"}.get(leaf.shape, "TEXT")

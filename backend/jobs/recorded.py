@@ -20,7 +20,7 @@ from backend.errors import Cancelled, HeadwayError
 from backend.jobs.carry_out import carry_out, on_signals
 from backend.jobs.console import say
 from backend.jobs.context import ConsoleContext
-from backend.jobs.kinds import JOB_KINDS
+from backend.jobs.kinds import COMMAND_TAG, JOB_KINDS
 from backend.jobs.store_context import StoreContext
 from backend.jobs.worker import GRACE_S, LOG, STALE
 from backend.settings import Settings
@@ -78,7 +78,7 @@ def obtain(store: Store, kind: str, config: BaseModel, parent_id: str | None = N
         device=getattr(config, "device", None) or "auto",
         exclusive=exclusive,
         parent_id=parent_id or _parent(store, config),
-        tags=["command line"],
+        tags=[COMMAND_TAG],
     )
     return _leased(store, made.id)
 

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Protocol
 
 from backend.jobs.attendant import Attendant, Launch, popen_worker
+from backend.jobs.kinds import COMMAND_TAG
 from backend.settings import Settings
 from storage import JobRecord, Store, StoreError, owner_is_alive
 from storage.owner import owner_token
@@ -29,9 +30,9 @@ CLOSE_S = 30.0
 class Gate(Protocol):
     """Whoever has the device when no job does."""
 
-    def lend(self, holder: Callable[[], str]) -> AbstractContextManager[None]:
+    def lend(self, holder: Callable[[], str], job: str | None = None) -> AbstractContextManager[None]:
         """Free the device and keep away from it while the context is open; `holder()` says in a few words who has it
-        now.
+        now, `job` is that job's id.
         """
         ...
 
@@ -39,7 +40,7 @@ class Gate(Protocol):
 class OpenGate:
     """A gate for a device that nobody else uses."""
 
-    def lend(self, holder: Callable[[], str]) -> AbstractContextManager[None]:
+    def lend(self, holder: Callable[[], str], job: str | None = None) -> AbstractContextManager[None]:
         return nullcontext()
 
 
@@ -127,6 +128,8 @@ class Supervisor:
             if job.id not in known:
                 self._adopt(job)
         for job in self._store.list_jobs(statuses=["queued"], order="queue", limit=1000):
+            if job.attempt == 0 and COMMAND_TAG in job.tags:
+                continue  # the command that has just made it is about to work on it itself
             device = self._place(job)
             if device not in self._attended and not self._closing.is_set():
                 self._attend(device, job, adopted=False)

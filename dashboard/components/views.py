@@ -34,6 +34,17 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "header": (),  # value {page, pages: [[name, path]]}
     "home": (),
     "run_table": (),
+    "charts": (),  # value {plotly: address}
+    "schema_form": ("edit", "act"),  # see its file; edit {typed, field}, act {action, typed}
+    "train_job": ("fork", "text"),  # fork {job}, text {job, form}
+    "train_link": (),  # value {job, at}
+    "train_plan": ("measure", "measured"),  # measure {typed}, measured {job, typed}
+    "train_start": ("begin",),  # value {sentence, button, note}
+    "train_text": (),  # value {text}
+    "data": (),
+    "evaluate": ("quick",),  # value {job, error, at}
+    "evaluate_note": (),  # value {text, problem}
+    "evaluate_text": (),  # value {text}
     "jobs": (),  # value {title, kinds: [kind] or null, empty: sentence}
 }
 

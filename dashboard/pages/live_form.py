@@ -67,7 +67,7 @@ def _models(first: FormValues) -> dict[str, Any]:
         ),
         "drafter": gr.Dropdown(
             list(DRAFTERS), value=first.drafter, allow_custom_value=True, label="Drafter", elem_id="hw-drafter",
-            info="What guesses ahead, with its measured cost in plain steps; or type a folder or draft:MODEL.",
+            info="Its cost is in plain steps. Or a folder, draft:MODEL.",
         ),
     }  # fmt: skip
 
@@ -76,7 +76,7 @@ def _draft(first: FormValues) -> dict[str, Any]:
     return {
         "tree": gr.Dropdown(
             list(TREES), value=first.tree, allow_custom_value=True, label="Tree", elem_id="hw-tree-knob",
-            info="chain-4: one line; 4x2x1: branches; or JSON paths [[0],[0,1]].",
+            info="chain-4, 4x2x1 with branches, or JSON paths [[0],[0,1]].",
         ),
         "max_depth": gr.Dropdown(
             list(DEPTHS), value=first.max_depth, allow_custom_value=True, label="Depth", elem_id="hw-depth",

@@ -48,7 +48,7 @@ def test_rows_share_their_steps() -> None:
 
 
 def test_a_lone_row_has_all_of_its_steps_and_cancelled_ones_are_left_out() -> None:
-    alone = [prefill(1), step(1, 1, 4.0), step(1, 2, 6.0), result(1, 2)]
+    alone: list[Record] = [prefill(1), step(1, 1, 4.0), step(1, 2, 6.0), result(1, 2)]
     (one,) = prompt_counts(alone, NAMES)
     assert one.decode_ms == pytest.approx(10.0) == pytest.approx(one.row_ms)
     assert prompt_counts([*alone[:-1], result(1, 2, "cancelled")], NAMES) == []

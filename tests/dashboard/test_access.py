@@ -78,6 +78,7 @@ def test_every_route_asks_for_a_login(guarded: FastAPI, client: Ask) -> None:
     paths = {path for _, path in routes}
     assert len(routes) > 40, "the walk has to reach Gradio's own routes"
     assert any(path.startswith("/gradio_api/") for path in paths) and "/headway/status" in paths
+    assert {"/live", "/runs", "/headway/events", "/headway/jobs/x/events", "/headway/table/x"} <= paths
     for method, path in routes:
         answer = client(method, path, headers={"accept": "application/json"})
         assert answer.status_code == 401, (method, path, answer.status_code)

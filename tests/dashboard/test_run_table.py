@@ -7,12 +7,15 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from backend.errors import HeadwayError
+from backend.retention import Retention, read_retention, write_retention
+from backend.settings import Settings
 from dashboard.access import AccessPolicy
 from dashboard.presenters.run_table import COLUMNS, comparison, table_csv
 from dashboard.run_table import PAGE, RunTable, Wanted
@@ -125,13 +128,24 @@ def test_tags_notes_and_the_waste_basket(table: RunTable, store: Store) -> None:
     assert table.purge() == {"purged": 1} and table.usage()["num_runs"] == 1
 
 
-def test_pruning_drops_steps_and_keeps_numbers(table: RunTable, store: Store) -> None:
+def test_pruning_drops_steps_keeps_numbers_and_remembers_its_bounds(
+    engine: ReplayEngine, store: Store, tmp_path: Path
+) -> None:
+    places = Settings(home=tmp_path / "home", cache=tmp_path)
+    table = RunTable(Services(engine, AccessPolicy.for_bind(), store, places=places))
+    assert table.usage()["retention"] == {"keep_runs": None, "max_bytes": 1 << 30}
     ids = [add_run(store) for _ in range(3)]
     assert table.prune(1, None) == {"pruned": 2}
     rows = {row["id"]: row for row in table.page(asked())["rows"]}
     assert [rows[one]["replayable"] for one in ids] == [False, False, True] and rows[ids[0]]["tokens"]
-    with pytest.raises(HeadwayError):
-        table.prune(None, None)
+    assert table.usage()["retention"] == {"keep_runs": 1, "max_bytes": None}
+    assert read_retention(places.home) == Retention(keep_runs=1, max_bytes=None)
+    (places.home / "retention.json").write_text('{"keep_runs": -1}')
+    assert read_retention(places.home) == Retention()
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(HeadwayError, match="make room"):
+        write_retention(blocked / "home", Retention())
 
 
 def test_routes_answer_with_one_sentence(dashboard: Callable[..., FastAPI], store: Store) -> None:

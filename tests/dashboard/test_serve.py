@@ -8,8 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 from backend.errors import HeadwayError
 from backend.settings import Settings
 from dashboard.serve import _place
+from storage import Store
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -44,6 +46,13 @@ def serving(settings: Settings, port: int) -> Iterator[tuple[subprocess.Popen[st
             yield process, said
         finally:
             process.kill()
+
+
+def until(true: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 400
+    while not true():
+        assert time.monotonic() < give_up, "it did not happen in time"
+        time.sleep(0.05)
 
 
 def get(port: int, path: str) -> Any:
@@ -83,9 +92,40 @@ def test_told_to_end_it_ends_its_engine_and_open_streams_and_leaves_nothing_behi
         assert stream.readline()
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=60) == 0
+        stream.read()  # raises for a stream that was cut off instead of ended
         stream.close()
+        assert process.stderr is not None and "Traceback" not in process.stderr.read()
         assert not Path(f"/proc/{engine}").exists() and not files[0].exists()
         assert not Path(address["place"]).parent.exists()
+
+
+def test_a_job_has_the_device_by_name_and_goes_on_after_the_dashboard_was_closed(tmp_path: Path) -> None:
+    settings, port = Settings(tmp_path / "home", tmp_path / "cache"), free_port()
+    prompts = tmp_path / "prompts.jsonl"
+    rows = [{"question_id": n, "category": "x", "turns": [f"Say {n} in words."]} for n in range(60)]
+    prompts.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = {
+        "target": "tiny-llama",
+        "prompts": [str(prompts)],
+        "batch": 2,
+        "max_new_tokens": 48,
+        "temperatures": [0.0],
+    }
+    with Store.open(settings.database) as store:
+        job_id = store.create_job(kind="distill", name="Distil numbers", config=config).id
+        with serving(settings, port) as (process, _):
+            until(lambda: (store.get_job(job_id).progress or {}).get("done", 0) > 4)
+            status = get(port, "/headway/status")
+            assert "numbers" in status["holder"] and status["loaded_target"] is None
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=60) == 0
+        assert store.get_job(job_id).status == "queued"
+        with serving(settings, port):
+            until(lambda: store.get_job(job_id).status not in ("queued", "running"))
+            until(lambda: get(port, "/headway/status")["holder"] is None)
+        job = store.get_job(job_id)
+        assert (job.status, job.attempt) == ("finished", 2), job.error
+        assert job.result is not None and job.result["answers"] == 60
 
 
 def test_a_database_in_memory_is_refused_since_two_processes_cannot_share_it() -> None:

@@ -14,6 +14,7 @@ from backend.errors import HeadwayError
 from backend.settings import Settings
 from storage import Store
 from tests.engine.asking import ask, follow
+from tests.engine.conftest import behind_a_wire
 
 SENTENCE = "training small-heads, 12 min left"
 
@@ -54,6 +55,16 @@ def test_a_sharer_decodes_at_once_beside_the_holder_and_its_numbers_are_contende
         costs = {one["spec"]: one["cost"] for one in local_engine.drafters("tiny-llama")}
         assert costs["ngram"] is None  # a number measured beside something else is not kept
     assert follow(local_engine, waits)[-1].data["tokens"] == last.data["tokens"]
+
+
+def test_a_waiting_run_can_be_told_to_share_after_all(local_engine: LocalEngine, store: Store) -> None:
+    with behind_a_wire(local_engine) as remote, local_engine.lend(lambda: SENTENCE):
+        run_id = remote.submit(ask())
+        assert next(iter(remote.events(run_id))).data["holder"] == SENTENCE
+        remote.share(run_id)
+        assert follow(remote, run_id)[-1].data["contended"] is True
+        remote.share(run_id)  # of a finished run: nothing
+    assert store.get_run(run_id).contended
 
 
 def test_the_run_that_is_going_on_is_finished_before_the_device_is_lent(local_engine: LocalEngine) -> None:

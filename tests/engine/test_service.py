@@ -12,6 +12,7 @@ from backend.engine.lease import device_lease
 from backend.engine.protocol import DecodeRequest, Event, Message
 from backend.engine.service import LocalEngine
 from backend.errors import HeadwayError
+from backend.retention import Retention, write_retention
 from backend.settings import Settings
 from storage import Store, StoreError
 from tests.support.store_faults import full_disk, read_only
@@ -165,15 +166,14 @@ def test_runs_of_a_dead_process_are_marked_when_an_engine_starts(settings: Setti
     assert last.kind == "failed" and "stopped before the run ended" in last.data["error"]
 
 
-def test_the_oldest_steps_are_dropped_past_the_limit_and_their_runs_stay(
-    settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_steps_are_dropped_past_the_limit_and_their_runs_stay(settings: Settings, store: Store) -> None:
     first = LocalEngine(settings, store)
     run_id = first.submit(ask())
     list(first.events(run_id))
     first.close()
-    monkeypatch.setattr("backend.engine.service.TRACE_BYTES", 1)
+    write_retention(settings.home, Retention(max_bytes=1))
     second = LocalEngine(settings, store)
+    (settings.home / "retention.json").unlink()
     events = list(second.events(run_id))
     second.close()
     assert [event.kind for event in events] == ["started", "result"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +29,7 @@ class Gate:
         self.open = 0
 
     @contextmanager
-    def lend(self, holder: Callable[[], str]) -> Iterator[None]:
+    def lend(self, holder: Callable[[], str], job: str | None = None) -> Iterator[None]:
         self.open += 1
         assert self.open == 1, "two jobs have the device"
         yield
@@ -101,6 +103,21 @@ def test_a_frozen_worker_is_killed_and_shown_interrupted(store: Store, start: St
     ended = store.get_job(job.id)
     assert ended.error is not None and "no sign of life" in ended.error
     wait_for(lambda: not owner_is_alive(str(ended.owner)))  # really gone, not only called so
+
+
+def test_a_long_write_of_somebody_else_is_not_taken_for_a_frozen_worker(
+    store: Store, start: Start, settings: Settings
+) -> None:
+    job = queued(store, steps=30, pause_s=0.05)
+    start(hung_s=2.0)
+    wait_for(lambda: len(counted(store, job)) >= 2)
+    other = sqlite3.connect(settings.database, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    time.sleep(5)  # no beat can be stored meanwhile
+    other.execute("ROLLBACK")
+    other.close()
+    wait_for(lambda: status(store, job) != "running")
+    assert (status(store, job), store.get_job(job.id).attempt) == ("finished", 1)
 
 
 def test_closing_saves_and_queues_the_job_again(store: Store, start: Start) -> None:

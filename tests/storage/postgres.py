@@ -7,7 +7,6 @@ Unix socket only. Knows nothing of the store.
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import subprocess
 import tempfile
@@ -62,6 +61,8 @@ class PostgresServer:
 @contextmanager
 def own_server() -> Iterator[PostgresServer]:
     """A running server that is gone afterwards; Unavailable where none can be started."""
+    if os.name == "nt":
+        raise Unavailable(f"set {VARIABLE} to test on PostgreSQL here")
     binaries = _binaries()
     user = _unprivileged_user() if os.geteuid() == 0 else None
     folder = Path(tempfile.mkdtemp(prefix="headway-postgres-"))
@@ -111,6 +112,8 @@ def _binaries() -> Path:
 
 def _unprivileged_user() -> str:
     """PostgreSQL refuses to run as root."""
+    import pwd  # not there on Windows
+
     for name in ("postgres", "nobody"):
         try:
             return pwd.getpwnam(name).pw_name

@@ -141,7 +141,7 @@ class Jobs(RuleBasedStateMachine):
             with pytest.raises(StaleAttemptError):
                 self.store.heartbeat(id, model.attempt + off)
 
-    @rule(id=ids, off=ATTEMPTS, rows=st.lists(st.tuples(st.integers(0, 5), FIGURES), max_size=4))
+    @rule(id=ids, off=ATTEMPTS, rows=st.lists(st.tuples(st.integers(0, 2), FIGURES), max_size=3))
     def add_metrics(self, id: str, off: int, rows: list[tuple[int, dict[str, float]]]) -> None:
         model = self.models[id]
         if self._may_write(id, off):
@@ -152,7 +152,7 @@ class Jobs(RuleBasedStateMachine):
             with pytest.raises(StaleAttemptError):
                 self.store.add_metrics(id, model.attempt + off, rows)
 
-    @rule(id=ids, off=ATTEMPTS, step=st.integers(-1, 5))
+    @rule(id=ids, off=ATTEMPTS, step=st.integers(-1, 2))
     def drop_metrics_after(self, id: str, off: int, step: int) -> None:
         model = self.models[id]
         if self._may_write(id, off):

@@ -132,6 +132,10 @@ class ReplayEngine:
                 self._say(run_id, "cancelled", {})
                 self._tell_positions()
 
+    def share(self, run_id: str) -> None:
+        with self._changed:
+            self._say(run_id, "queued", {"position": 1, "holder": None})
+
     def status(self) -> EngineStatus:
         with self._changed:
             running = self._queue[0] if self._queue else None

@@ -104,6 +104,12 @@ export class Live {
     await fetch(`${this.root}/headway/runs/${encodeURIComponent(this.run.runId)}/cancel`, { method: "POST" });
   }
 
+  /** Waits no longer for whoever has the device: the engine decodes beside it, on the CPU. */
+  async share() {
+    if (!this.run || this.run.over) return;
+    await fetch(`${this.root}/headway/runs/${encodeURIComponent(this.run.runId)}/share`, { method: "POST" });
+  }
+
   _take(run, event) {
     if (run !== this.run || !run.apply(event)) return;
     if (RunState.isLast(event)) this.close();

@@ -10,14 +10,16 @@ export function mountDisk(table) {
   const words = h("p", {});
   const keep = h("input", { type: "number", min: "0", step: "1", "aria-label": "Runs that keep their steps" });
   const size = h("input", { type: "number", min: "0", step: "1", "aria-label": "Most MiB of steps" });
-  const prune = h("button", { type: "button", class: "hw-small", onclick: () => act(pruneNow) }, "Drop the oldest steps now");
+  const prune = h("button", { type: "button", class: "hw-small", onclick: () => act(pruneNow) }, "Keep these bounds, drop the rest now");
   const purge = h("button", { type: "button", class: "hw-small", onclick: () => act(purgeNow) }, "Empty the waste basket");
   const said = h("p", { class: "hw-muted", role: "status" });
   const node = h("details", { class: "hw-card hw-disk", hidden: true }, summary, words,
     h("div", { class: "hw-actions" }, h("label", {}, "Keep the steps of the newest ", keep, " runs"), h("label", {}, "and at most ", size, " MiB"), prune),
-    h("p", { class: "hw-muted" }, "Runs keep their text and numbers for good; only their step-by-step replay is dropped."),
+    h("p", { class: "hw-muted" }, "An empty field is no bound. The bounds hold again at each start. Runs keep their text and numbers for good; only their step-by-step replay is dropped."),
     h("div", { class: "hw-actions" }, purge), said);
   let armed = false;
+  let touched = false; // a person is typing: what was chosen before must not come between
+  for (const field of [keep, size]) field.addEventListener("input", () => { touched = true; });
 
   async function act(work) {
     try {
@@ -29,9 +31,8 @@ export function mountDisk(table) {
     }
   }
   async function pruneNow() {
-    const values = {};
-    if (keep.value !== "") values.keep_runs = Number(keep.value);
-    if (size.value !== "") values.max_bytes = Math.round(Number(size.value) * MIB);
+    const values = { keep_runs: keep.value === "" ? null : Number(keep.value), max_bytes: size.value === "" ? null : Math.round(Number(size.value) * MIB) };
+    touched = false;
     const { pruned } = await feed.ask("/headway/table/prune", values);
     return pruned ? `Dropped the steps of ${pruned.toLocaleString("en")} run${pruned === 1 ? "" : "s"}.` : "Nothing to drop: the bounds already hold.";
   }
@@ -53,6 +54,10 @@ export function mountDisk(table) {
   async function refresh() {
     if (node.hidden) return;
     const usage = await feed.ask("/headway/table/usage");
+    if (!touched) {
+      keep.value = usage.retention.keep_runs ?? "";
+      size.value = usage.retention.max_bytes === null ? "" : Math.round(usage.retention.max_bytes / MIB);
+    }
     const file = usage.file_bytes === null ? "" : `; the database takes ${mib(usage.file_bytes)}`;
     setText(summary, `Disk use: ${mib(usage.trace_bytes)} of recorded steps`);
     const trashed = usage.num_trashed_runs;

@@ -14,12 +14,14 @@ export class RunState {
     this.plainTokensPerS = null;
     this.status = "connecting"; // queued, loading, running, finished, failed, cancelled
     this.position = 0;
+    this.holder = null; // who else has the device while this run waits for it
     this.loading = null;
     this.conditions = null;
     this.warnings = [];
     this.error = null;
     this.sums = { drafted: 0, accepted: 0, tokens: 0, draft: 0, verify: 0, commit: 0, whole: 0 };
-    this.maxDepth = 1;
+    this.maxDepth = 1; // deepest that was tried, for the scale
+    this.highest = 0; // most that was accepted in a step
   }
 
   get over() {
@@ -41,6 +43,7 @@ export class RunState {
   _queued(data) {
     this.status = "queued";
     this.position = data.position;
+    this.holder = data.holder || null;
     if (data.request && !this.request) this.request = data.request;
   }
 
@@ -72,6 +75,7 @@ export class RunState {
     sums.verify += step.verify_ms;
     sums.commit += step.commit_ms;
     sums.whole += step.step_ms;
+    this.highest = Math.max(this.highest, step.num_accepted);
     this.maxDepth = Math.max(this.maxDepth, step.num_accepted, step.num_tried);
   }
 

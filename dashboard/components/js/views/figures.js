@@ -66,7 +66,7 @@ function times(now) {
         return piece;
       })),
     h("div", { class: "hw-shares" }, shares.map((part) => h("span", { class: part.key }, h("i"), part.name, h("b", {}, percent(part.share))))),
-    identity(now), h("span", { class: "hw-before" }, now.steps ? `${decimal(now.whole / now.steps, 1)} ms/step` : " "));
+    identity(now), h("span", { class: "hw-before" }, now.steps ? `${decimal(now.whole / now.steps, now.whole < 100 * now.steps ? 1 : 0)} ms/step` : " "));
 }
 
 // Speedup = acceptance length / (checking + drafting + rest), each in units of a plain step: says where a speedup comes from.

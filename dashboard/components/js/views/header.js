@@ -79,8 +79,11 @@ export function holderWords(feed) {
   return { sentence: [status.device, status.loaded_target, "idle"].filter(Boolean).join(" · "), state: "idle" };
 }
 
+/** The job that has the device, or else the one that runs. */
 function runningJob(feed) {
-  return (feed.jobs || []).find((job) => job.status === "running") || null;
+  const jobs = feed.jobs || [];
+  const holding = feed.status && feed.status.job;
+  return jobs.find((job) => job.id === holding) || jobs.find((job) => job.status === "running") || null;
 }
 
 function choices(feed, job, said, complain) {
@@ -94,12 +97,11 @@ function choices(feed, job, said, complain) {
   const asked = job.requested ? `It was asked to ${job.requested} and ends at its next checkpoint.` : null;
   const stop = (action) => feed.act(job.id, action).catch((error) => complain(error.message));
   return [
-    h("p", {}, h("b", {}, job.name), " has the device."),
-    h("p", { class: "hw-muted" }, "Wait: a live run you start now begins when the job is done or paused."),
+    h("p", {}, h("b", {}, job.name), status.holder ? " has the device." : " is running."),
+    h("p", { class: "hw-muted" }, "Wait: a live run begins when the job is done or paused. Or let it decode on the CPU: the run that waits offers it."),
     asked ? h("p", { class: "hw-muted" }, asked) : h("div", { class: "hw-actions" },
       h("button", { type: "button", class: "hw-small", onclick: () => stop("pause") }, "Pause the job"),
-      h("button", { type: "button", class: "hw-small", onclick: () => stop("stop") }, "Stop the job"),
-      h("a", { class: "hw-small", href: "/live?busy=share", title: "Runs on the CPU beside the job; its times are marked as contended" }, "Decode on the CPU")),
+      h("button", { type: "button", class: "hw-small", onclick: () => stop("stop") }, "Stop the job")),
     said ? h("p", { class: "hw-problem", role: "alert" }, said) : null,
   ].filter(Boolean);
 }

@@ -4,6 +4,7 @@ import { h, setText } from "../dom.js";
 import { ago, jobList, statusIcon } from "../job_card.js";
 import { isOpen } from "../jobs.js";
 import { decimal } from "../text.js";
+import { exampleTree } from "./tree.js";
 
 const WORDS = { data: "data", trained: "trained", tuned: "tuned", checked: "checked", exported: "exported" };
 const AGAIN_MS = 1500;
@@ -13,7 +14,8 @@ export function mount(element, feed) {
   const welcome = h("section", { class: "hw-card hw-welcome", hidden: true },
     h("h1", {}, "Headway makes a language model answer faster without changing its answers."),
     h("p", {}, "It trains small draft heads that guess several tokens ahead, lets your model check each guess in one pass, and shows which guesses it kept."),
-    h("div", { class: "hw-actions" }, h("a", { class: "hw-primary", href: "/live?demo=1" }, "See it work")));
+    h("div", { class: "hw-actions" }, h("a", { class: "hw-primary", href: "/live?demo=1" }, "See it work")),
+    h("figure", { class: "hw-tree hw-sample" }, h("div", { class: "hw-sample-scroll" }, exampleTree()), h("figcaption", {}, "An example: nine guesses checked in one pass; the three that the model agrees with are kept")));
   const next = h("section", { class: "hw-card hw-next", hidden: true });
   const versions = h("section", { class: "hw-card hw-versions", hidden: true });
   const nowTitle = h("h3", {}, "Jobs");

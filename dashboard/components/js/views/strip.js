@@ -1,6 +1,6 @@
 // Accepted tokens, a bar a step; a click shows the step. Bars are only ever added.
 
-import { h } from "../dom.js";
+import { h, setText } from "../dom.js";
 
 const MAX_HEIGHT = 44;
 
@@ -28,8 +28,8 @@ export function mount(element, live) {
     if (height !== unit) {
       unit = height;
       bars.style.setProperty("--unit", `${unit}px`);
-      scale.textContent = `▆ accepted, ▁ the target's own token; highest ${run.maxDepth}`;
     }
+    setText(scale, `▆ accepted, ▁ the target's own token; most in a step: ${run.highest}`);
     const fresh = document.createDocumentFragment();
     for (let index = bars.childNodes.length; index < run.steps.length; index += 1) fresh.append(bar(run.steps[index], index));
     bars.append(fresh);

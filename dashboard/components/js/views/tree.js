@@ -83,10 +83,15 @@ function nothing(live) {
   const say = (sentence) => h("p", { class: "hw-nothing" }, sentence);
   if (live.step) return [say("This step was stored without its tree.")];
   if (live.run) return [say(live.run.over ? "This run has no steps." : "The first step will appear here.")];
+  return [exampleTree(), h("p", { class: "hw-example-note" }, "An example. Press Run to watch real ones grow.")];
+}
+
+/** A made-up tree for pages on which nothing has run. */
+export function exampleTree() {
   const example = drawing(layout(EXAMPLE.tree, { bonus: EXAMPLE.bonus }), EXAMPLE.tree);
   example.classList.add("example");
   example.querySelectorAll("[data-column]").forEach((node) => node.removeAttribute("data-column"));
-  return [example, h("p", { class: "hw-example-note" }, "An example. Press Run to watch real ones grow.")];
+  return example;
 }
 
 function sentence(step) {

@@ -1,0 +1,3 @@
+// The settings as a command or a file. The same box as the Live page's, for a page without a run.
+
+export { mount } from "./command.js";

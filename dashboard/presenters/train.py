@@ -1,0 +1,193 @@
+"""The Train page's form and plan as plain values: which fields in which group, and a plan in words. Pure functions.
+
+What the fields are comes from the job's config; here stands only what a person sees first and how it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from backend.jobs.configs import TrainJobConfig
+from backend.training.planner import Plan, Probe
+from dashboard.presenters.schema_form import FormField, form_fields, with_choices
+
+GROUPS: Final = (("data", "Data"), ("drafter", "Drafter"), ("training", "Training"), ("output", "Output"))
+FAMILY: Final = "drafter.family"
+_GROUP_OF: Final[Mapping[str, str]] = {
+    "target": "data", "answers": "data", "held_out": "data", "drafter": "drafter", "training": "training",
+}  # fmt: skip
+_LABELS: Final[Mapping[str, str]] = {
+    "drafter.draft_vocab": "Draft vocabulary",
+    "drafter.num_heads": "Heads",
+    "drafter.num_blocks": "Blocks a head",
+    "training.batch_tokens": "Batch",
+    "training.beta_1": "β1",
+    "training.beta_2": "β2",
+    "training.warmup_fraction": "Warm-up",
+    "training.final_fraction": "Final rate",
+    "training.decode_prompts": "Prompts decoded",
+    "training.decode_tokens": "Tokens decoded",
+    "training.keep": "Weights kept",
+    "out": "Folder",
+    "half": "Half precision",
+    "tree_nodes": "Tree nodes",
+    "work": "Work folder",
+    "dtype": "Numbers",
+}
+_MORE: Final = (
+    "held_out", "drafter.num_blocks", "drafter.decay", "drafter.compute", "training.steps", "training.warmup_fraction",
+    "training.final_fraction", "training.weight_decay", "training.beta_1", "training.beta_2", "training.gradient_clip",
+    "training.seed", "training.checkpoint_every", "training.evaluate_every", "training.report_every",
+    "training.explosion_reports", "training.explosion_factor", "training.decode_prompts", "training.decode_tokens",
+    "training.keep", "out", "half", "work", "device", "dtype", "trust_remote_code", "start_from",
+)  # fmt: skip
+#: What the one button of the empty page trains: few heads, so that the first one is there soon.
+FIRST: Final[Mapping[str, Any]] = {
+    "drafter": {"family": "medusa", "num_heads": 3, "draft_vocab": 4096, "shared_output": True},
+    "training": {"epochs": 1.0, "batch_tokens": 1024},
+    "name": "First heads",
+}
+
+
+def train_fields(
+    family: str | None, targets: Sequence[tuple[str, str]], answers: Sequence[tuple[str, str]]
+) -> tuple[FormField, ...]:
+    """The fields for a family (None: the usual one); targets and answers to choose from, and room for another."""
+    branch = {"drafter": family} if family else {}
+    fields = form_fields(TrainJobConfig, groups=_GROUP_OF, labels=_LABELS, more=_MORE, branch=branch)
+    fields = tuple(_output(field) for field in fields)
+    return with_choices(with_choices(fields, "target", targets, other=True), "answers", answers, other=True)
+
+
+def _output(field: FormField) -> FormField:
+    return field if field.group else replace(field, group="output")
+
+
+def form_value(
+    fields: Sequence[FormField], typed: Mapping[str, Any], problems: Mapping[str, str], fill: int
+) -> dict[str, Any]:
+    """What the form's view takes; a new `fill` writes `typed` into the fields."""
+    return {
+        "name": "train",
+        "fields": [field.to_json() for field in fields],
+        "groups": [list(group) for group in GROUPS],
+        "typed": dict(typed),
+        "problems": dict(problems),
+        "fill": fill,
+        "buttons": [
+            {"action": "start", "label": "Start training", "primary": True},
+            {"action": "command", "label": "As command", "primary": False},
+            {"action": "yaml", "label": "As YAML", "primary": False},
+        ],
+    }
+
+
+def answer_choices(datasets: Iterable[Any], builtin: Path) -> list[tuple[str, str]]:
+    """(label, path) of the answers that are known: those that come with the project, then the registered ones."""
+    found = [("SmolLM2's answers that come with Headway", str(builtin))] if builtin.is_file() else []
+    known = {path for _, path in found}
+    for dataset in datasets:
+        if dataset.path not in known:
+            found.append((f"{dataset.name} ({dataset.num_rows:,} rows)", str(dataset.path)))
+    return found
+
+
+def plan_view(plan: Plan, free_bytes: int | None = None, memory_bytes: int | None = None) -> dict[str, Any]:
+    """A plan as its box shows it. `free_bytes`: room on the disk; `memory_bytes`: free memory."""
+    known = [phase.measured for phase in plan.phases]
+    badge = "measured here" if plan.measured else "partly measured" if any(known) else "estimate"
+    notes = list(plan.notes)
+    if free_bytes is not None and plan.bytes_in_all > free_bytes:
+        notes.insert(0, f"Only {size(free_bytes)} of disk are free.")
+    if memory_bytes is not None and plan.peak_memory_bytes > memory_bytes:
+        notes.insert(0, f"Only {size(memory_bytes)} of memory are free now.")
+    seconds = sum(phase.seconds for phase in plan.phases)
+    return {
+        "badge": badge,
+        "figures": [
+            {"label": "Time", "value": duration(seconds), "note": f"{plan.steps:,} steps"},
+            {"label": "Memory at its peak", "value": size(plan.peak_memory_bytes), "note": "over an idle worker"},
+            {
+                "label": "Disk",
+                "value": size(plan.bytes_in_all),
+                "note": f"features {size(plan.bytes_features)}, checkpoints {size(plan.bytes_checkpoints)}, "
+                f"drafter {size(plan.bytes_drafter)}",
+            },
+            {"label": "Trained numbers", "value": count(plan.parameters), "note": ""},
+        ],
+        "phases": [
+            {
+                "name": phase.name[:1].upper() + phase.name[1:],
+                "text": duration(phase.seconds),
+                "share": phase.seconds / max(seconds, 1e-9),
+                "measured": phase.measured,
+            }
+            for phase in plan.phases
+        ],
+        "notes": notes,
+        "problem": "",
+        "measuring": None,
+    }
+
+
+def fitting_probe(results: Iterable[Any], target: str, settings: Mapping[str, Any]) -> Probe | None:
+    """The newest stored probe of these settings, else the newest of this target; `results` are newest first."""
+    of_target = None
+    for result in results:
+        try:
+            found = Probe.from_json(dict((result or {}).get("probe") or {}))
+        except (TypeError, ValueError):
+            continue  # of another version
+        if found.target != target:
+            continue
+        if found.settings == settings:
+            return found
+        of_target = of_target or found
+    return of_target
+
+
+def fork_config(config: Mapping[str, Any], job_id: str) -> dict[str, Any]:
+    """The settings of a job as those of one that starts from its weights and writes elsewhere."""
+    name = config.get("name")
+    return {
+        **config,
+        "start_from": job_id,
+        "name": f"{str(name)[:70]} (fork)" if name else None,
+        "out": None,
+        "work": None,
+    }
+
+
+def job_name(config: Mapping[str, Any]) -> str:
+    """How a list calls the training: as the person named it, else what is trained for what."""
+    return str(config.get("name") or f"{config['drafter']['family']} for {Path(str(config['target'])).name}")
+
+
+def duration(seconds: float) -> str:
+    """ "40 s", "12 min", "3 h 20 min"."""
+    if seconds < 99:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def size(number: float) -> str:
+    """Bytes in powers of 1000, three digits: "538 MB"."""
+    value = float(number)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if value < 999.5:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} TB"
+
+
+def count(number: int) -> str:
+    """ "19.0 million"."""
+    if number >= 1e9:
+        return f"{number / 1e9:.2f} billion"
+    return f"{number / 1e6:.1f} million" if number >= 1e6 else f"{number:,}"
