@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,6 +15,7 @@ from dashboard.answers import answer, answer_sent, download
 from dashboard.feed import job_events
 from dashboard.jobs import Jobs
 from dashboard.presenters.jobs import job_details, job_row, metrics_csv, metrics_json
+from storage.job_records import JobStatus
 
 MAX_LIST = 200
 MAX_LOG_BYTES = 64 << 20
@@ -26,7 +28,7 @@ def job_routes(jobs: Jobs, heartbeat_s: float) -> list[Route]:
         def act() -> list[dict[str, Any]]:
             found = jobs.list(
                 kinds=query.getlist("kind") or None,
-                statuses=query.getlist("status") or None,
+                statuses=_statuses(query.getlist("status")),
                 limit=min(_whole(query.get("limit"), 50), MAX_LIST),
                 offset=_whole(query.get("offset"), 0),
             )
@@ -88,6 +90,14 @@ def _metrics(jobs: Jobs, job_id: str, form: str) -> Response:
     if form == "json":
         return download(json.dumps(metrics_json(rows)), f"{job_id}-metrics.json", "application/json")
     raise HeadwayError("Metrics come as metrics.csv or metrics.json.")
+
+
+def _statuses(names: Sequence[str]) -> list[JobStatus] | None:
+    known = {status: status for status in get_args(JobStatus)}
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        raise HeadwayError(f"No job is ever “{wrong[0][:40]}”; a status is one of {', '.join(known)}.")
+    return [known[name] for name in names] or None
 
 
 def _whole(text: str | None, default: int) -> int:

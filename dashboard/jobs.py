@@ -19,7 +19,9 @@ from dashboard.presenters.validation import first_problem
 from dashboard.services import Services
 
 if TYPE_CHECKING:
-    from storage.records import ItemRecord, JobRecord, MetricRecord
+    from backend.jobs.kinds import JobKind
+    from storage import Store
+    from storage.job_records import ItemRecord, JobOrder, JobRecord, JobStatus, MetricRecord
 
 LOG_NAME = "log.txt"
 TAIL_BYTES = 64 * 1024
@@ -62,9 +64,10 @@ class Jobs:
     def fork(self, job_id: str, changes: Mapping[str, Any], *, name: str = "") -> str:
         """Queues a job with the config of another one and some changes; it remembers whom it came from."""
         parent = self.get(job_id)
-        return self.start(
-            parent.kind, {**parent.config, **changes}, name=name, device=parent.device, parent_id=parent.id
-        )
+        from backend.jobs.fork import forked_config
+
+        config = forked_config(parent, changes)
+        return self.start(parent.kind, config, name=name, device=parent.device, parent_id=parent.id)
 
     def check(self, kind: str, config: Mapping[str, Any]) -> BaseModel:
         """The typed config. Raises HeadwayError with one sentence: which field, and what it has to be."""
@@ -110,16 +113,15 @@ class Jobs:
         self,
         *,
         kinds: Sequence[str] | None = None,
-        statuses: Sequence[str] | None = None,
-        order: str = "newest",
+        statuses: Sequence[JobStatus] | None = None,
+        order: JobOrder = "newest",
         limit: int = 100,
         offset: int = 0,
     ) -> Sequence[JobRecord]:
         """One page of the jobs, the newest first or, with order "queue", in the order of the queue."""
         if self._services.store is None:
             return ()
-        wanted = {"kinds": kinds, "statuses": statuses, "order": order, "limit": limit, "offset": offset}
-        return tuple(self._store.list_jobs(**wanted))
+        return self._store.list_jobs(kinds=kinds, statuses=statuses, order=order, limit=limit, offset=offset)
 
     def metrics(self, job_id: str, after_seq: int = 0, limit: int | None = None) -> Sequence[MetricRecord]:
         """Metric rows written after the write `after_seq`."""
@@ -180,13 +182,13 @@ class Jobs:
             self._services.engine.poke()
 
     @property
-    def _store(self) -> Any:
+    def _store(self) -> Store:
         if self._services.store is None:
             raise HeadwayError("This dashboard was started without a store, so it keeps no jobs.")
         return self._services.store
 
 
-def _kind(kind: str) -> Any:
+def _kind(kind: str) -> JobKind:
     from backend.jobs.kinds import JOB_KINDS
 
     if kind not in JOB_KINDS:

@@ -45,7 +45,7 @@ class Workbench:
         self._measures = measures_costs
         self._settings, self._device, self._dtype, self._trust = settings, device, dtype, trust_remote_code
         self._target: Target | None = None
-        self.device = device or "auto"  #: in words, for people; known for certain once a target is loaded
+        self.device = lease_place(device)  #: in words, for people; known for certain once a target is loaded
         #: (target, drafter) -> drafting time in plain steps, as measured here
         self.costs: dict[tuple[str, str], float] = {}
         self._drafters: dict[tuple[str, bool, str], tuple[Drafter, list[str]]] = {}

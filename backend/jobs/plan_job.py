@@ -14,9 +14,9 @@ from backend.data.answers import Answer
 from backend.drafters.base import Drafter
 from backend.drafters.learning import Learner
 from backend.drafters.recipe import recipe_of
-from backend.engine.lease import device_lease
 from backend.jobs.configs import TrainJobConfig
 from backend.jobs.context import JobContext
+from backend.jobs.opening import holding
 from backend.jobs.plan_config import PlanJobConfig
 from backend.jobs.train_job import check_tokens, read_any
 from backend.targets.loading import choose_device
@@ -31,13 +31,18 @@ from backend.trees import chain
 
 
 def run(config: PlanJobConfig, context: JobContext) -> dict[str, Any]:
-    """Measure. Returns {probe, minutes, bytes, peak_memory_bytes}; raises HeadwayError for anything to be mended."""
+    """Measure. Returns {probe, minutes, bytes, peak_memory_bytes, contended}.
+
+    Raises HeadwayError for anything the person can mend.
+
+    `contended`: somebody else used the device meanwhile, so the numbers are not to be planned with.
+    """
     answers = read_any(Path(config.answers))
     device = choose_device(context.device or config.device)
-    with device_lease(context.settings.home, device.type):
-        loaded = load_watched(lambda: _target(config, context), device)
-        check_tokens(config, answers, loaded.target)
-        context.progress(0.5, 1, "", "measuring")
+    loaded = load_watched(lambda: _target(config, context), device)
+    check_tokens(config, answers, loaded.target)
+    context.progress(0.5, 1, "", "measuring")
+    with holding(context, loaded.target, f"measuring {config.name or config.target}") as alone:
         found = measure(config, loaded, answers, context.folder / "probe", config.seconds)
     facts = facts_of(config.target, loaded.target)
     planned = plan(config, facts, told(config, loaded.target), found, machine_speed())
@@ -47,6 +52,7 @@ def run(config: PlanJobConfig, context: JobContext) -> dict[str, Any]:
         "minutes": planned.minutes,
         "bytes": planned.bytes_in_all,
         "peak_memory_bytes": planned.peak_memory_bytes,
+        "contended": not alone,
     }
 
 

@@ -236,15 +236,16 @@ def _peak(
 ) -> int:
     """The largest of loading, capturing and learning; what is loaded stays loaded, and features are mapped memory."""
     mapped = feature_bytes(target, answers)
-    shard = min(SHARD_POSITIONS, answers.positions) * target.hidden_size * HALF * 2
+    shard = min(SHARD_POSITIONS, answers.positions) * target.hidden_size * HALF * 2  # its parts, and joined
+    # A pass over a full batch; a probe of a slow target reads less at once, and so sees less of it.
+    capture = BATCH_TOKENS * target.value_bytes * (2 * target.num_layers + 24) * target.hidden_size
     if probe is not None:
-        loaded, loading, capture = probe.target_bytes, probe.load_peak_bytes, probe.capture_peak_bytes
+        loaded, loading, capture = probe.target_bytes, probe.load_peak_bytes, max(capture, probe.capture_peak_bytes)
     else:
         weights = target.num_weights * target.value_bytes
         # A head that shares the embedding's weight is laid out once more for the processor.
         loaded = weights + target.vocab_size * target.hidden_size * target.value_bytes + RUNTIME_BYTES
         loading = 2 * weights + RUNTIME_BYTES
-        capture = BATCH_TOKENS * target.value_bytes * (2 * target.num_layers + 24) * target.hidden_size
     if probe is not None and same:
         learning = probe.train_peak_bytes
     else:

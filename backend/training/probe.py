@@ -35,28 +35,39 @@ MAX_STEPS = 6
 DECODE_STEPS = 12
 
 
-@dataclass
 class MemoryWatch:
-    """Bytes that this process has on the device (on a CPU: resident in memory), and the most since `start`."""
+    """Bytes that this process has on the device (on a CPU: resident in memory), and the most since `start`.
 
-    device: torch.device
-    peak: int = 0
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    Linux keeps the peak itself and lets a process begin it anew; elsewhere a thread looks often, which may miss a short
+    one.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._exact = device.type != "cuda" and _begin_peak()
+        self._most = 0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def now(self) -> int:
-        if self.device.type == "cuda":
-            return int(torch.cuda.memory_reserved(self.device))
+        if self._device.type == "cuda":
+            return int(torch.cuda.memory_reserved(self._device))
         return int(psutil.Process().memory_info().rss)
 
     def start(self) -> None:
         """Forget the peak."""
-        self.peak = self.now()
+        self._most = self.now()
+        if self._exact:
+            _begin_peak()
+
+    def peak(self) -> int:
+        return max(self._most, self.now(), _peak() if self._exact else 0)
 
     def __enter__(self) -> MemoryWatch:
         self.start()
-        self._thread = threading.Thread(target=self._watch, name="memory watch", daemon=True)
-        self._thread.start()
+        if not self._exact:
+            self._thread = threading.Thread(target=self._watch, name="memory watch", daemon=True)
+            self._thread.start()
         return self
 
     def __exit__(
@@ -68,7 +79,24 @@ class MemoryWatch:
 
     def _watch(self) -> None:
         while not self._stop.wait(WATCH_S):
-            self.peak = max(self.peak, self.now())
+            self._most = max(self._most, self.now())
+
+
+def _begin_peak() -> bool:
+    """Let the system's own peak of this process's memory begin now; False where it can't."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
+def _peak() -> int:
+    """The system's own peak, in bytes."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith("VmHWM:"):
+            return 1024 * int(line.split()[1])
+    return 0
 
 
 @dataclass(frozen=True)
@@ -88,7 +116,7 @@ def load_watched(open_target: Callable[[], Target], device: torch.device) -> Loa
         before, started = memory.now(), time.perf_counter()
         target = open_target()
         seconds = time.perf_counter() - started
-        return Loaded(target, seconds, max(memory.peak, memory.now()) - before, memory.now() - before, before)
+        return Loaded(target, seconds, memory.peak() - before, memory.now() - before, before)
 
 
 def probe(
@@ -111,7 +139,7 @@ def probe(
     usable = [a for a in answers if a.answer_ids and a.prompt_ids and _length(a) <= target.max_context]
     with MemoryWatch(target.device) as memory, _scratch(folder):
         rate, features = _capture(target, usable or answers, folder / "features", 0.4 * seconds, clock)
-        capture_peak = memory.peak - loaded.before - loaded.bytes
+        capture_peak = memory.peak() - loaded.before - loaded.bytes
         memory.start()
         learner = new_learner()
         learned = _learn(config, learner, features, folder / "run", 0.35 * seconds, clock)
@@ -119,7 +147,7 @@ def probe(
         drafter = new_drafter(learner)
         judge_step_s = _decode(target, drafter, usable or answers, max(1, config.training.decode_prompts))
         draft_step_s = _decode(target, drafter, usable or answers, 1)
-        train_peak = memory.peak - loaded.before - loaded.bytes
+        train_peak = memory.peak() - loaded.before - loaded.bytes
     return Probe(
         target=name, device=str(target.device), settings=decides(config), hidden_size=target.hidden_size,
         vocab_size=target.vocab_size, load_s=loaded.load_s, capture_tokens_per_s=rate, step_s=learned.step_s,

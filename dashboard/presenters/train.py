@@ -134,9 +134,14 @@ def plan_view(plan: Plan, free_bytes: int | None = None, memory_bytes: int | Non
 
 
 def fitting_probe(results: Iterable[Any], target: str, settings: Mapping[str, Any]) -> Probe | None:
-    """The newest stored probe of these settings, else the newest of this target; `results` are newest first."""
+    """The newest stored probe of these settings, else the newest of this target; `results` are newest first.
+
+    One that shared the device with somebody else is never planned with.
+    """
     of_target = None
     for result in results:
+        if (result or {}).get("contended"):
+            continue
         try:
             found = Probe.from_json(dict((result or {}).get("probe") or {}))
         except (TypeError, ValueError):

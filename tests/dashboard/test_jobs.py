@@ -199,8 +199,9 @@ def test_routes_list_act_and_download(
         client.post(f"/headway/jobs/{job_id}/explode"),
         client.post(f"/headway/jobs/{job_id}/move", content=b"[1]"),
         client.get(f"/headway/jobs/{job_id}/metrics.xls"),
+        client.get("/headway/jobs?status=bored"),
     ]
-    assert [answer.status_code for answer in refused] == [400] * 4
+    assert [answer.status_code for answer in refused] == [400] * 5
     assert client.get("/headway/jobs/unknown").status_code == 404
     for answer in refused:
         assert len(answer.json()["error"]) > 10 and "\n" not in answer.json()["error"]

@@ -82,10 +82,16 @@ def test_the_probe_of_the_same_settings_goes_before_a_newer_one_of_the_target() 
     same, other = TrainJobConfig(answers="a"), TrainJobConfig.model_validate(
         {"answers": "a", "training": {"batch_tokens": 64}}
     )  # fmt: skip
-    results = [{"probe": probed(other).to_json()}, None, {"probe": {"old": 1}}, {"probe": probed(same).to_json()}]
+    results: list[Any] = [
+        {"probe": probed(other).to_json()},
+        None,
+        {"probe": {"old": 1}},
+        {"probe": probed(same).to_json()},
+    ]
     assert fitting_probe(results, "small", decides(same)) == probed(same)
     assert fitting_probe(results[:1], "small", decides(same)) == probed(other)
     assert fitting_probe(results, "another", decides(same)) is None
+    assert fitting_probe([results[0] | {"contended": True}], "small", decides(other)) is None
 
 
 def test_a_fork_starts_from_the_job_and_writes_elsewhere() -> None:

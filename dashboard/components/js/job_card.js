@@ -100,7 +100,8 @@ function times(row) {
 /** "just now", "5 min ago", or the date. */
 export function ago(iso) {
   const seconds = (Date.now() - Date.parse(iso)) / 1000;
-  if (seconds < 45) return "just now";
+  if (seconds < 60) return "just now";
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
   if (seconds < 24 * 3600) return `${duration(seconds)} ago`;
   return new Date(iso).toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" });
 }

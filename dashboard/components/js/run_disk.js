@@ -58,17 +58,18 @@ export function mountDisk(table) {
       keep.value = usage.retention.keep_runs ?? "";
       size.value = usage.retention.max_bytes === null ? "" : Math.round(usage.retention.max_bytes / MIB);
     }
-    const file = usage.file_bytes === null ? "" : `; the database takes ${mib(usage.file_bytes)}`;
-    setText(summary, `Disk use: ${mib(usage.trace_bytes)} of recorded steps`);
+    const file = usage.file_bytes === null ? "" : `; the database takes ${inWords(usage.file_bytes)}`;
+    setText(summary, `Disk use: ${inWords(usage.trace_bytes)} of recorded steps`);
     const trashed = usage.num_trashed_runs;
-    setText(words, `${usage.num_traced_runs.toLocaleString("en")} of ${usage.num_runs.toLocaleString("en")} runs can be replayed step by step: ${mib(usage.trace_bytes)}${file}.`
+    setText(words, `${usage.num_traced_runs.toLocaleString("en")} of ${usage.num_runs.toLocaleString("en")} runs can be replayed step by step: ${inWords(usage.trace_bytes)}${file}.`
       + (trashed ? ` ${trashed.toLocaleString("en")} run${trashed === 1 ? " is" : "s are"} in the waste basket.` : ""));
     purge.hidden = trashed === 0;
   }
   return { node, refresh: () => refresh().catch((error) => setText(said, error.message)) };
 }
 
-function mib(bytes) {
+function inWords(bytes) {
   const value = bytes / MIB;
+  if (value < 0.1) return `${Math.ceil(bytes / 1024)} KiB`;
   return `${value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString("en")} MiB`;
 }

@@ -43,7 +43,7 @@ export function mount(element, feed) {
     versions.replaceChildren(h("h3", {}, "Versions"), h("ul", { class: "hw-ways" }, found.versions.map(way)));
     runs.hidden = !found.runs.length;
     runs.replaceChildren(h("div", { class: "hw-card-head" }, h("h3", {}, "Recent runs"), h("span", { class: "hw-grow" }),
-      h("a", { class: "hw-quiet", href: "/runs" }, `All ${found.num_runs.toLocaleString("en")}`)),
+      h("a", { class: "hw-quiet", href: "/runs" }, found.num_runs > found.runs.length ? `All ${found.num_runs.toLocaleString("en")} runs` : "All runs")),
     h("ul", { class: "hw-recent" }, found.runs.map(runLine)));
   }
 
