@@ -10,6 +10,7 @@ The cache does not know trees, tokens or models; it sees columns.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -130,7 +131,8 @@ class _TreeCacheLayer(CacheLayerMixin):
 
     def __init__(self, owner: KVCache) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # transformers' own is untyped
-        self._owner = owner
+        # Weak, or the two would keep each other alive until the garbage collector comes by: hundreds of megabytes.
+        self._owner: KVCache = weakref.proxy(owner)
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         self.keys = self._owner._room(key_states)

@@ -20,6 +20,10 @@ SHARD_POSITIONS: Final = 16384  #: positions that a capture holds in memory unti
 BATCH_TOKENS: Final = 4096  #: tokens a pass of a capture reads
 HALF: Final = 2  # bytes of a cached feature
 SMALL_FILES: Final = 20_000  # manifests, metadata, notes
+#: States of a token at the peak of a pass: keys and values of each layer, which have fewer heads than the queries as a
+#: rule, and what one layer computes with.
+STATES_A_LAYER: Final = 1.3
+STATES: Final = 20
 TREES: Final = 10 * 6  # sizes of tree times rounds that are timed to choose one, each behind a text
 TREE_TEXT: Final = 256
 TREE_STEPS: Final = 6
@@ -238,7 +242,9 @@ def _peak(
     mapped = feature_bytes(target, answers)
     shard = min(SHARD_POSITIONS, answers.positions) * target.hidden_size * HALF * 2  # its parts, and joined
     # A pass over a full batch; a probe of a slow target reads less at once, and so sees less of it.
-    capture = BATCH_TOKENS * target.value_bytes * (2 * target.num_layers + 24) * target.hidden_size
+    capture = int(
+        BATCH_TOKENS * target.value_bytes * (STATES_A_LAYER * target.num_layers + STATES) * target.hidden_size
+    )
     if probe is not None:
         loaded, loading, capture = probe.target_bytes, probe.load_peak_bytes, max(capture, probe.capture_peak_bytes)
     else:

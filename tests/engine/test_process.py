@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from backend.engine.launch import Launch, find
 from backend.engine.remote import RemoteEngine
 from backend.settings import Settings
 from storage import Store, StoreError
-from tests.engine.asking import ask, follow
+from tests.engine.asking import ask, follow, until
 
 LONG = 900  #: tokens of a run that is still going on when something happens to its process
 
@@ -47,13 +46,6 @@ def hosted(settings: Settings, died: Callable[[], object] = lambda: None) -> Ite
 
 def witness(settings: Settings) -> list[str]:
     return (settings.home / "witness.txt").read_text(encoding="utf-8").split()
-
-
-def until(true: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < give_up, "it did not happen within a minute"
-        time.sleep(0.02)
 
 
 def pid_of(engine: RemoteEngine) -> int:

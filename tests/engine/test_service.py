@@ -11,6 +11,7 @@ import pytest
 from backend.engine.lease import device_lease
 from backend.engine.protocol import DecodeRequest, Event, Message
 from backend.engine.service import LocalEngine
+from backend.engine.workbench import lease_place
 from backend.errors import HeadwayError
 from backend.retention import Retention, write_retention
 from backend.settings import Settings
@@ -182,7 +183,7 @@ def test_the_oldest_steps_are_dropped_past_the_limit_and_their_runs_stay(setting
 
 def test_drafters_come_with_their_measured_cost_once_the_target_is_loaded(engine: LocalEngine) -> None:
     before = {one["spec"]: one["cost"] for one in engine.drafters("tiny-llama")}
-    assert before["ngram"] is None and engine.status().device == "auto"
+    assert before["ngram"] is None and engine.status().device == lease_place(None)
     list(engine.events(engine.submit(ask())))
     after = {one["spec"]: one["cost"] for one in engine.drafters("tiny-llama")}
     assert 0 < after["ngram"] < 5 and after["none"] is None and engine.status().device == "cpu"

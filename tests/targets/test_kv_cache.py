@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import Tensor
@@ -132,3 +135,15 @@ def test_what_transformers_asks_of_a_layer() -> None:
     layer = cache.layers[0]
     assert layer.get_mask_sizes(3) == (7, 0) and layer.get_seq_length() == 4
     assert layer.get_max_length() == layer.get_max_cache_shape() == 9
+
+
+def test_a_cache_that_nobody_has_any_more_is_gone_at_once() -> None:
+    gc.disable()
+    try:
+        cache = KVCache(2, 1, 10, CPU)
+        write(cache, slice(0, 1), [[1, 2, 3]])
+        seen = weakref.ref(cache)
+        del cache
+        assert seen() is None
+    finally:
+        gc.enable()
