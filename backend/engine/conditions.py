@@ -5,7 +5,6 @@ Turns a request into the settings of the loop, and settings into plain JSON. Kno
 
 from __future__ import annotations
 
-import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -18,6 +17,7 @@ from backend.decoding.records import Detail
 from backend.drafters.base import Drafter
 from backend.engine.protocol import DecodeRequest
 from backend.errors import HeadwayError
+from backend.targets.kernels import cpu_name
 from backend.targets.target import Target
 from backend.trees import TreeShape
 from backend.trees.shapes import parse_tree
@@ -94,10 +94,10 @@ def asked(request: DecodeRequest) -> dict[str, Any]:
 
 
 def device_name(device: torch.device) -> str:
-    """cuda: the card's name; cpu: the processor's architecture."""
+    """cuda: the card's name; cpu: the processor's own name for itself."""
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
-    return f"{device} ({platform.processor() or platform.machine()})"
+    return f"{device} ({cpu_name()})"
 
 
 def packages() -> dict[str, str]:

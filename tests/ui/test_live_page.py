@@ -185,6 +185,7 @@ def test_keys_step_and_the_inspector_says_why(serve: Serve, browser_page: Page) 
     page.locator(".hw-tree-scroll").focus()
     page.keyboard.press("ArrowDown")
     page.wait_for_function(f"{LIVE}.node !== null")
+    page.locator("#hw-tree .node.picked").wait_for()  # drawn in the next frame
     assert page.locator("#hw-tree .node.picked").count() == 1
     page.locator("#hw-tree .node.rejected").first.click()
     page.locator(".hw-verdict.rejected").wait_for()
