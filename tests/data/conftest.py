@@ -116,14 +116,8 @@ def chat(*contents: str) -> list[dict[str, str]]:
 
 def answer(number: int, **changes: Any) -> Answer:
     fields: dict[str, Any] = {
-        "question_id": f"q{number}",
-        "category": "code",
-        "prompt_ids": (1, 2, number),
-        "answer_ids": (number, 65535),
-        "temperature": 0.7,
-        "seed": 5,
-        "finish_reason": "eos",
-        "truncated": False,
+        "question_id": f"q{number}", "category": "code", "prompt_ids": (1, 2, number), "answer_ids": (number, 65535),
+        "temperature": 0.7, "seed": 5, "finish_reason": "eos", "truncated": False,
     }
     return Answer(**{**fields, **changes})
 

@@ -27,16 +27,8 @@ IDS = st.lists(st.integers(0, 2**32 - 1), max_size=8).map(tuple)
 NAMES = st.text(st.characters(codec="utf-8"), max_size=6)
 ANSWERS = st.lists(
     st.builds(
-        Answer,
-        NAMES,
-        NAMES,
-        IDS,
-        IDS,
-        st.floats(0, 2),
-        st.integers(-(2**63), 2**63 - 1),
-        st.sampled_from(FINISH_REASONS),
-        st.booleans(),
-        st.integers(0, 9),
+        Answer, NAMES, NAMES, IDS, IDS, st.floats(0, 2), st.integers(-(2**63), 2**63 - 1),
+        st.sampled_from(FINISH_REASONS), st.booleans(), st.integers(0, 9),
     ),
     max_size=5,
 )
@@ -83,21 +75,11 @@ def test_finished_keys_tell_what_is_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "{}",
-        "[]",
-        "nonsense",
-        '{"question_id": 3}',
-        "\udcff",
-        "null",
-        '{"extra": 1}',
-        '{"question_id": "q", "category": "c", "prompt_ids": ["1"], "answer_ids": [], "temperature": 0, '
-        '"seed": 1, "finish_reason": "eos", "truncated": false}',
-        '{"question_id": "q", "category": "c", "prompt_ids": [-1], "answer_ids": [], "temperature": 0, '
-        '"seed": 1, "finish_reason": "eos", "truncated": false}',
-    ],
+    "line", ["", "{}", "[]", "nonsense", '{"question_id": 3}', "\udcff", "null", '{"extra": 1}',
+             '{"question_id": "q", "category": "c", "prompt_ids": ["1"], "answer_ids": [], "temperature": 0, '
+             '"seed": 1, "finish_reason": "eos", "truncated": false}',
+             '{"question_id": "q", "category": "c", "prompt_ids": [-1], "answer_ids": [], "temperature": 0, '
+             '"seed": 1, "finish_reason": "eos", "truncated": false}']
 )
 def test_damage_inside_the_file_names_the_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "a.jsonl"
@@ -154,10 +136,8 @@ def test_inconsistent_packs_are_refused(tmp_path: Path) -> None:
     pack_answers([answer(1), answer(2)], path)
     arrays = dict(np.load(path))
     for name, value, sentence in [
-        ("ids", arrays["ids"][:-1], "damaged"),
-        ("seed", arrays["seed"][:1], "damaged"),
-        ("finish_reason", np.array([9, 9]), "damaged"),
-        ("version", np.array(2), "another version"),
+        ("ids", arrays["ids"][:-1], "damaged"), ("seed", arrays["seed"][:1], "damaged"),
+        ("finish_reason", np.array([9, 9]), "damaged"), ("version", np.array(2), "another version"),
     ]:
         np.savez(path, allow_pickle=False, **{**arrays, name: value})
         with pytest.raises(HeadwayError, match=sentence):

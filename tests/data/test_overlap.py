@@ -22,10 +22,7 @@ def prompt(name: str, *turns: str) -> Prompt:
 
 def test_case_and_punctuation_do_not_matter() -> None:
     assert ngrams("One, two: THREE-four_five", 3) == {
-        ("one", "two", "three"),
-        ("two", "three", "four"),
-        ("three", "four", "five"),
-    }
+        ("one", "two", "three"), ("two", "three", "four"), ("three", "four", "five")}
     assert ngrams("Who am I?", 8) == {("who", "am", "i")} and ngrams("?!", 8) == set()
     with pytest.raises(ValueError, match="n must be at least 1, got 0"):
         ngrams("a", 0)
@@ -36,9 +33,7 @@ def test_hits_name_both_sides() -> None:
     first = [prompt("e1", "zero ONE two three four"), prompt("e2", "Who am I?")]
     others = {"e.jsonl": first, "f": [prompt("f1", "y z")]}
     assert find_overlap(mine, others, n=3) == [
-        Overlap("p1", "e.jsonl", "e1", "one two three"),
-        Overlap("p2", "e.jsonl", "e2", "who am i"),
-    ]
+        Overlap("p1", "e.jsonl", "e1", "one two three"), Overlap("p2", "e.jsonl", "e2", "who am i")]
     assert find_overlap(mine, others, n=8) == [Overlap("p2", "e.jsonl", "e2", "who am i")]
 
 
@@ -72,8 +67,7 @@ def test_files_give_the_same_hits_whichever_is_larger(
     assert list(report.hits) == sorted(expected) and report.num_hits == len(expected)
     back = leak_check(other, [mine], n=3)
     assert {(hit.question_id, hit.other_id) for hit in report.hits} == {
-        (hit.other_id, hit.question_id) for hit in back.hits
-    }
+        (hit.other_id, hit.question_id) for hit in back.hits}
     assert (report.num_prompts, report.num_others) == (len(left), len(right))
     assert report.num_leaking == len({hit.question_id for hit in expected})
 

@@ -31,16 +31,7 @@ def test_size_categories_and_repetition() -> None:
     assert (ROOT / "prompts/train.jsonl").stat().st_size < 1.5e6
     counts = Counter(prompt.category for prompt in file.prompts)
     assert set(counts) == {
-        "code",
-        "math",
-        "qa",
-        "instruction",
-        "summary",
-        "dialogue",
-        "writing",
-        "reasoning",
-        "extraction",
-    }
+        "code", "math", "qa", "instruction", "summary", "dialogue", "writing", "reasoning", "extraction"}
     assert min(counts.values()) >= 60
     assert sum(len(prompt.turns) == 2 for prompt in file.prompts) >= 150
     held_out = read_prompts(ROOT / "prompts/heldout.jsonl").prompts

@@ -18,20 +18,11 @@ Write = Callable[[Sequence[Any]], Path]
 CALL = {"name": "add", "arguments": {"a": 1}}
 TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
 TURNS = {"question_id": 7, "category": "math", "turns": ["a", "b"], "reference": ["x"]}
-SHAREGPT = {
-    "id": "s",
-    "conversations": [
-        {"from": "system", "value": "be kind"},
-        {"from": "human", "value": "hi"},
-        {"from": "gpt", "value": "hello"},
-    ],
-}
-OPENAI = {
-    "messages": [
-        {"role": "user", "content": [{"type": "text", "text": "2"}, {"type": "text", "text": "+2"}]},
-        {"role": "assistant", "content": "4"},
-    ]
-}
+SHAREGPT = {"id": "s", "conversations": [
+    {"from": "system", "value": "be kind"}, {"from": "human", "value": "hi"}, {"from": "gpt", "value": "hello"}]}
+OPENAI = {"messages": [
+    {"role": "user", "content": [{"type": "text", "text": "2"}, {"type": "text", "text": "+2"}]},
+    {"role": "assistant", "content": "4"}]}
 ALPACA = {"instruction": "Add.", "input": "1, 2", "output": "3"}
 
 
@@ -40,9 +31,8 @@ def test_four_formats_in_one_file(write_rows: Write) -> None:
     assert file.broken == ()
     assert file.prompts == (
         Prompt("7", "math", ("a", "b")),
-        Prompt(
-            "s", "none", ("hi",), (Message("system", "be kind"), Message("user", "hi"), Message("assistant", "hello"))
-        ),
+        Prompt("s", "none", ("hi",), (
+            Message("system", "be kind"), Message("user", "hi"), Message("assistant", "hello"))),
         Prompt("row-4", "none", ("2+2",), (Message("user", "2+2"), Message("assistant", "4"))),
         Prompt("row-5", "none", ("Add.\n\n1, 2",), (Message("user", "Add.\n\n1, 2"), Message("assistant", "3"))),
     )
@@ -90,19 +80,11 @@ def test_limit_and_repeated_ids(write_rows: Write) -> None:
         ({"turns": ["a"], "tools": [{"type": "function", "function": {}}]}, "the name of tool 1 is no text"),
         ({"turns": ["a"], "special_tokens": ["<a>", " "]}, "special_tokens is not a list of texts"),
         ({"messages": [{"role": "user", "content": "a"}, {"role": "tool", "content": "x"}]}, "no assistant called"),
-        (
-            {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"function": {}}]}]},
-            "the name in tool call 1 of message 2 is no text",
-        ),
-        (
-            {
-                "messages": [
-                    {"role": "user", "content": "a"},
-                    {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[1]"}}]},
-                ]
-            },
-            "the arguments of tool call 1 of message 2 are no JSON object",
-        ),
+        ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"function": {}}]}]},
+         "the name in tool call 1 of message 2 is no text"),
+        ({"messages": [{"role": "user", "content": "a"},
+                       {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[1]"}}]}]},
+         "the arguments of tool call 1 of message 2 are no JSON object"),
         ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": None}]}, "2 is no text"),
     ],
 )
@@ -153,23 +135,14 @@ def test_tools_calls_and_outputs_in_both_shapes(write_rows: Write) -> None:
     called = {"role": "assistant", "content": None, "tool_calls": [{"function": {**CALL, "arguments": '{"a": 1}'}}]}
     told = [{"role": "tool", "content": ""}, {"role": "assistant", "content": "3", "reasoning_content": "easy"}]
     openai = {"messages": [asked, called, *told], "tools": [TOOL["function"]]}
-    sharegpt = {
-        "tools": json.dumps([TOOL]),
-        "conversations": [
-            {"from": "human", "value": "1 and 2?"},
-            {"from": "function_call", "value": json.dumps(CALL)},
-            {"from": "observation", "value": "3"},
-            {"from": "gpt", "value": "3"},
-        ],
-    }
+    sharegpt = {"tools": json.dumps([TOOL]), "conversations": [
+        {"from": "human", "value": "1 and 2?"}, {"from": "function_call", "value": json.dumps(CALL)},
+        {"from": "observation", "value": "3"}, {"from": "gpt", "value": "3"}]}
     first, second = read_prompts(write_rows([openai, sharegpt])).prompts
     call = {"type": "function", "function": CALL, "id": "call00001"}
     assert first.messages == (
-        Message("user", "1 and 2?"),
-        Message("assistant", "", (call,)),
-        Message("tool", "", name="add", tool_call_id="call00001"),
-        Message("assistant", "3", reasoning="easy"),
-    )
+        Message("user", "1 and 2?"), Message("assistant", "", (call,)),
+        Message("tool", "", name="add", tool_call_id="call00001"), Message("assistant", "3", reasoning="easy"))
     assert second.messages is not None and second.messages[1] == first.messages[1]
     assert first.tools == second.tools == (TOOL,) and first.num_answers == second.num_answers == 2
     assert first.chat()[1] == {"role": "assistant", "content": "", "tool_calls": [call]}
@@ -181,35 +154,21 @@ def test_a_first_row_may_speak_for_all(write_rows: Write) -> None:
     own = {"turns": ["b"], "special_tokens": [], "tools": []}
     file = read_prompts(write_rows([head, {"turns": ["a"]}, own, head]))
     assert [(p.question_id, p.special_tokens, p.tools) for p in file.prompts] == [
-        ("row-2", ("<call>", "<end>"), (TOOL,)),
-        ("row-3", (), ()),
-    ]
+        ("row-2", ("<call>", "<end>"), (TOOL,)), ("row-3", (), ())]
     assert [line for line, _ in file.broken] == [4]  # later it is a row like any other
 
 
 def test_questions_hold_own_answers_or_the_given_calls(write_rows: Write) -> None:
     call = {"role": "assistant", "content": "", "tool_calls": [{"function": CALL}]}
-    plain = {
-        "messages": [
-            {"role": "system", "content": "be kind"},
-            {"role": "user", "content": "a"},
-            {"role": "assistant", "content": "given"},
-            {"role": "user", "content": "b"},
-        ]
-    }
+    plain = {"messages": [{"role": "system", "content": "be kind"}, {"role": "user", "content": "a"},
+                          {"role": "assistant", "content": "given"}, {"role": "user", "content": "b"}]}
     used = {"messages": [{"role": "user", "content": "a"}, call, {"role": "tool", "content": "3"}]}
     first, second, third = read_prompts(write_rows([plain, used, TURNS])).prompts
     assert (first.num_questions, second.num_questions, third.num_questions) == (2, 2, 2)
     assert [(m["role"], m["content"]) for m in first.question(1, ["own"])] == [
-        ("system", "be kind"),
-        ("user", "a"),
-        ("assistant", "own"),
-        ("user", "b"),
-    ]
+        ("system", "be kind"), ("user", "a"), ("assistant", "own"), ("user", "b")]
     assert first.question(0, system="short") == [
-        {"role": "system", "content": "short"},
-        {"role": "user", "content": "a"},
-    ]
+        {"role": "system", "content": "short"}, {"role": "user", "content": "a"}]
     assert [m["role"] for m in second.question(0)] == ["user"]
     assert [m["role"] for m in second.question(1, system="s")] == ["system", "user", "assistant", "tool"]
     assert third.question(0) == [{"role": "user", "content": "a"}]

@@ -76,13 +76,8 @@ def test_mask_equals_the_one_of_transformers(texts: list[str]) -> None:
 def test_mask_printed_token_by_token_chatml() -> None:
     rows = describe_mask(TINY, *loss_mask(TINY, chat("a", "b\nc")))
     assert [(row.token_id, row.text, row.trained) for row in rows if row.token_id > 255 or row.trained] == [
-        (257, "<|im_start|>", False),
-        (258, "<|im_end|>", False),
-        (257, "<|im_start|>", False),
-        (98, "b", True),
-        (10, "\\n", True),
-        (99, "c", True),
-        (258, "<|im_end|>", True),
+        (257, "<|im_start|>", False), (258, "<|im_end|>", False), (257, "<|im_start|>", False),
+        (98, "b", True), (10, "\\n", True), (99, "c", True), (258, "<|im_end|>", True),
     ]
     assert (rows[-1].token_id, rows[-1].trained) == (10, False)  # the line end behind the answer is never generated
     assert format_mask(rows).splitlines()[-2].split() == [str(len(rows) - 2), "258", "yes", "<|im_end|>"]
@@ -113,9 +108,7 @@ def test_answers_that_a_template_rewrites_are_masked_and_told() -> None:
     samples = answer_samples(tokenizer, chat("a", "b", "c", "d"))
     assert [answer for _, answer in samples] == [[98, END], [100, END]]
     assert [prompt for prompt, _ in samples] == [
-        encode_chat(tokenizer, chat("a")),
-        encode_chat(tokenizer, chat("a", "b", "c")),
-    ]
+        encode_chat(tokenizer, chat("a")), encode_chat(tokenizer, chat("a", "b", "c"))]
 
 
 def test_an_answer_without_the_opening_the_target_gives_it_is_refused() -> None:

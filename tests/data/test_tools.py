@@ -54,11 +54,8 @@ def trained(tokenizer: Any, messages: list[dict[str, Any]], **options: Any) -> s
 def test_calls_are_trained_and_outputs_are_not(tokenizer: Any, expected: str) -> None:
     messages = tool_talk({"city": "Bonn"})
     if tokenizer is AS_TEXT:  # it opens an answer with `assistant:`, a call with `C:`
-        tokenizer = with_template(
-            TEXT_ARGUMENTS_TEMPLATE.replace("%}assistant:{%", "%}{%").replace(
-                "{{ m.role }}:{{ m.content }}", "{% if m.role != 'assistant' %}{{ m.role }}:{% endif %}{{ m.content }}"
-            )
-        )
+        tokenizer = with_template(TEXT_ARGUMENTS_TEMPLATE.replace("%}assistant:{%", "%}{%").replace(
+            "{{ m.role }}:{{ m.content }}", "{% if m.role != 'assistant' %}{{ m.role }}:{% endif %}{{ m.content }}"))
     assert trained(tokenizer, messages, tools=[WEATHER]) == expected
     ids = encode_chat(tokenizer, messages, add_generation_prompt=False, tools=[WEATHER])
     assert list(loss_mask(tokenizer, messages, tools=[WEATHER])[0]) == ids
