@@ -34,10 +34,18 @@ Times = dict[int, tuple[float, float]]  #: rows -> (plain, packed), in any unit
 
 
 class Kernels:
-    """Answers `packed_from` for a matrix. `file`: where answers are kept; None keeps them for the process only."""
+    """Answers `packed_from` for a matrix. `file`: where answers are kept; None keeps them for the process only.
 
-    def __init__(self, file: Path | None = None, measure: Callable[[tuple[int, int]], Times] | None = None) -> None:
-        self._file, self._measure = file, measure or time_layouts
+    What was measured while the machine was busy is not written down: it would slow every later run.
+    """
+
+    def __init__(
+        self,
+        file: Path | None = None,
+        measure: Callable[[tuple[int, int]], Times] | None = None,
+        busy: Callable[[], bool] | None = None,
+    ) -> None:
+        self._file, self._measure, self._busy = file, measure or time_layouts, busy or machine_is_busy
         self._machine = machine_key()
         self._known: dict[str, dict[str, list[int]]] = _read(file)
 
@@ -53,7 +61,8 @@ class Kernels:
         if key not in mine:
             times = self._measure((rows, columns))
             mine[key] = [choose(times, CHOICES), choose(times, (1, NEVER))]
-            self._write()
+            if not self._busy():
+                self._write()
         return mine[key][0 if two_layouts else 1]
 
     def _write(self) -> None:
@@ -103,6 +112,16 @@ def time_layouts(shape: tuple[int, int]) -> Times:
                     times[name].append(1000 * (time.perf_counter() - started))
         found[rows] = (min(times["plain"]), min(times["packed"]))
     return found
+
+
+def machine_is_busy() -> bool:
+    """Whether others compute so much that times measured now say little: more programs want to run than there are
+    processors, this one counted.
+    """
+    try:
+        return os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1)
+    except (AttributeError, OSError):  # not told on this system
+        return False
 
 
 def cpu_name() -> str:

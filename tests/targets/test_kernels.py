@@ -34,14 +34,24 @@ def test_what_was_measured_is_remembered_and_damage_is_measured_again(tmp_path: 
         return PLAIN_FIRST
 
     file, weight = tmp_path / "cache" / "kernels.json", torch.zeros(512, 256)
-    assert Kernels(file, measure).packed_from(weight) == 4
-    assert Kernels(file, measure).packed_from(weight) == 4
-    assert Kernels(file, measure).packed_from(weight, two_layouts=False) == 1
+    assert Kernels(file, measure, lambda: False).packed_from(weight) == 4
+    assert Kernels(file, measure, lambda: False).packed_from(weight) == 4
+    assert Kernels(file, measure, lambda: False).packed_from(weight, two_layouts=False) == 1
     assert asked == [(512, 256)]
     file.write_text('{"a machine": {"512x256": "four"}}', encoding="utf-8")
-    assert Kernels(file, measure).packed_from(weight) == 4
+    assert Kernels(file, measure, lambda: False).packed_from(weight) == 4
     assert len(asked) == 2
-    assert Kernels(tmp_path, measure).packed_from(weight) == 4  # a folder in the file's place costs the memory only
+    assert (
+        Kernels(tmp_path, measure, lambda: False).packed_from(weight) == 4
+    )  # a folder in the file's place costs the memory only
+
+
+def test_what_a_busy_machine_gave_is_not_remembered(tmp_path: Path) -> None:
+    file, weight = tmp_path / "kernels.json", torch.zeros(512, 256)
+    assert Kernels(file, lambda shape: PLAIN_FIRST, lambda: True).packed_from(weight) == 4
+    assert not file.exists()
+    assert Kernels(file, lambda shape: PACKED_ALWAYS, lambda: False).packed_from(weight) == 1
+    assert file.exists()
 
 
 def test_small_matrices_and_other_dtypes_are_not_measured() -> None:
