@@ -71,7 +71,8 @@ class DraftLayer(nn.Module):
         return out
 
     def _heads(self, projected: Tensor) -> Tensor:
-        return projected.unflatten(-1, (-1, self.shape.head_dim)).transpose(1, 2)
+        heads: Tensor = projected.unflatten(-1, (-1, self.shape.head_dim)).transpose(1, 2)
+        return heads
 
 
 def attend(query: Tensor, blocks: Sequence[KeyBlock]) -> Tensor:
