@@ -116,6 +116,8 @@ class _Batch:
         self.draft_generator = torch.Generator(device=target.device).manual_seed(_mixed(settings.seed, -1, 0))
         self.tokens = torch.zeros(slots, room, dtype=torch.int64, device=target.device)
         self.hidden = torch.zeros(slots, target.hidden_size, dtype=target.dtype, device=target.device)
+        self.states: Tensor | None = None  # [slots, S, F], what the drafter reads, at the positions committed last
+        self.num_states = torch.ones(slots, dtype=torch.int64, device=target.device)
         self.seen: Tensor | None = None
         if settings.sampling.needs_seen:
             self.seen = torch.zeros(slots, target.vocab_size, dtype=torch.bool, device=target.device)
@@ -142,7 +144,7 @@ class _Batch:
         index, prompt = self.waiting.pop()
         started = now_ms()
         self.cache.clear(slot)
-        hidden = self.target.prefill(self.cache, slot, prompt)
+        hidden, states = self.target.prefill_with_states(self.cache, slot, prompt, self.drafter.reads)
         self.tokens[slot, : len(prompt)] = torch.tensor(prompt, device=self.target.device)
         seen = None
         if self.seen is not None:
@@ -171,6 +173,9 @@ class _Batch:
             return
         self.rows.append(row)
         self.drafter.replace_rows([slot])
+        if states is not None:
+            self.drafter.read_prompt(slot, self.tokens[slot, : len(prompt) + 1], states)
+            self._keep_states(slice(slot, slot + 1), states[None, -1:], torch.ones_like(first))
         yield trace
 
     @torch.inference_mode()
@@ -189,10 +194,10 @@ class _Batch:
 
     def _move(self, source: int, target: int) -> None:
         self.cache.copy_row(source, target)
-        for state in (self.tokens, self.hidden, self.seen):
+        for state in (self.tokens, self.hidden, self.seen, self.states, self.num_states):
             if state is not None:
                 state[target] = state[source]
-        self.drafter.replace_rows([target])
+        self.drafter.move_row(source, target)
 
     # -- one step ------------------------------------------------------------------------------------------------------
 
@@ -203,7 +208,7 @@ class _Batch:
         self.watch.restart()
         draft = self.drafter.draft(self._context(rows))
         self.watch.mark()
-        out = self.target.tree_pass(self.cache, draft.tree, rows)
+        out = self.target.tree_pass(self.cache, draft.tree, rows, self.drafter.reads)
         self.watch.mark()
         seen = self.seen[rows] if self.seen is not None else None
         accepted = verify(
@@ -219,6 +224,10 @@ class _Batch:
         committed = committed_tokens(draft, accepted)
         readout = pack(draft, accepted, committed, out.logits, settings.sampling, seen, settings.detail)
         self._remember(rows, committed, accepted.num_accepted, out.hidden, accepted.last_node)
+        if out.states is not None:
+            kept = torch.nn.functional.pad(accepted.path.clamp(min=0), (1, 0))  # the root and the accepted nodes
+            batch = torch.arange(kept.shape[0], device=kept.device)[:, None]
+            self._keep_states(rows, out.states[batch, kept], accepted.num_accepted + 1)
         host = readout.to_host()
         self.watch.mark()
         numbers = [numbers_of(values, self.pieces) for values in host]
@@ -248,7 +257,17 @@ class _Batch:
             generator=self.draft_generator,
             max_depth=max(row.remaining for row in self.rows) - 1,
             host_lengths=lengths,
+            states=None if self.states is None else self.states[rows],
+            num_states=None if self.states is None else self.num_states[rows],
         )
+
+    def _keep_states(self, rows: slice, states: Tensor, counts: Tensor) -> None:
+        """Hold states [B, S, F], of which counts [B] are real, until the next draft reads them."""
+        if self.states is None:
+            width = self.drafter.shape.max_depth + 1
+            self.states = states.new_zeros(self.slots, width, states.shape[-1])
+        self.states[rows, : states.shape[1]] = states
+        self.num_states[rows] = counts
 
     def _remember(
         self, rows: slice, committed: Tensor, num_accepted: Tensor, hidden: Tensor, last_node: Tensor

@@ -31,6 +31,8 @@ class DraftContext:
         max_depth: how deep a tree makes sense at most (rows about to end need no deeper one).
         host_lengths: `lengths` as the host already knows them, for drafters that keep a cache; None makes them ask the
             device.
+        states: float [B, S, F], what the drafter `reads` at the positions committed since its last draft, oldest first
+            and garbage past `num_states` [B]; the last one stands before the root. None for drafters that read nothing.
     """
 
     tokens: Tensor
@@ -40,6 +42,8 @@ class DraftContext:
     generator: torch.Generator
     max_depth: int
     host_lengths: Sequence[int] | None = None
+    states: Tensor | None = None
+    num_states: Tensor | None = None
 
     @property
     def roots(self) -> Tensor:
@@ -61,6 +65,13 @@ class Drafter(Protocol):
 
     family: str
     name: str
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The target's layers whose states it wants at every position (see Target.tapped; FINAL for the last hidden
+        state); empty for drafters that need `hidden` alone or nothing.
+        """
+        ...
 
     @property
     def sampled(self) -> bool:
@@ -91,6 +102,34 @@ class Drafter(Protocol):
         """These rows now hold new sequences: forget what was known of the old ones."""
         ...
 
+    def read_prompt(self, row: int, tokens: Tensor, states: Tensor) -> None:
+        """For drafters that read states: the prompt and first token of a new row, int64 [P + 1], and the states at the
+        P positions of the prompt [P, F]. Those of the last position come again with the first draft.
+        """
+        ...
+
+    def move_row(self, source: int, target: int) -> None:
+        """Row `target` now holds what row `source` held."""
+        ...
+
     def draft(self, context: DraftContext) -> Draft:
         """Propose a tree for every row."""
         ...
+
+
+class Stateless:
+    """Those parts of `Drafter` that have nothing to do in drafters which keep nothing of a row, or read no states."""
+
+    reads: tuple[int, ...] = ()
+
+    def start(self, rows: int, capacity: int) -> None:
+        return None
+
+    def replace_rows(self, rows: Sequence[int]) -> None:
+        return None
+
+    def read_prompt(self, row: int, tokens: Tensor, states: Tensor) -> None:
+        return None
+
+    def move_row(self, source: int, target: int) -> None:
+        return None

@@ -12,6 +12,8 @@ from typing import Final
 from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import META, DrafterMeta, read_meta
 from backend.drafters.draft_model.drafter import OpenTarget, load_draft_model
+from backend.drafters.hydra.checkpoint import load_heads as load_hydra_heads
+from backend.drafters.hydra.drafter import HydraDrafter
 from backend.drafters.medusa.checkpoint import load_heads
 from backend.drafters.medusa.drafter import MedusaDrafter
 from backend.drafters.medusa.model import HeadsForDrafting
@@ -29,19 +31,33 @@ DRAFT_PREFIX: Final = "draft:"
 
 def _load_medusa(folder: Path, target: Target) -> Drafter:
     meta, heads = load_heads(folder)
-    if (heads.config.hidden_size, heads.config.vocab_size) != (target.hidden_size, target.vocab_size):
-        raise MismatchError(
-            f"{meta.name} is made for hidden size {heads.config.hidden_size} and {heads.config.vocab_size} tokens, "
-            f"{target.name} has {target.hidden_size} and {target.vocab_size}; choose heads trained for this target."
-        )
+    _check_sizes(meta, heads.config.hidden_size, heads.config.vocab_size, target)
     stored = tuple(tuple(path) for path in meta.tree)
     shape = TreeShape(stored) if stored else chain(heads.config.num_heads)
     ready = HeadsForDrafting(heads.to(target.device, target.dtype), target.packed_from)
     return MedusaDrafter(meta.name, ready, shape)
 
 
+def _load_hydra(folder: Path, target: Target) -> Drafter:
+    meta, heads = load_hydra_heads(folder)
+    _check_sizes(meta, heads.config.hidden_size, heads.config.vocab_size, target)
+    stored = tuple(tuple(path) for path in meta.tree)
+    shape = TreeShape(stored) if stored else chain(heads.config.num_heads)
+    heads.hold_embedding(target.embedding_weight())
+    ready = heads.to(target.device, target.dtype).for_drafting(target.packed_from)
+    return HydraDrafter(meta.name, ready, shape)
+
+
+def _check_sizes(meta: DrafterMeta, hidden_size: int, vocab_size: int, target: Target) -> None:
+    if (hidden_size, vocab_size) != (target.hidden_size, target.vocab_size):
+        raise MismatchError(
+            f"{meta.name} is made for hidden size {hidden_size} and {vocab_size} tokens, "
+            f"{target.name} has {target.hidden_size} and {target.vocab_size}; choose heads trained for this target."
+        )
+
+
 #: family -> how its folder is read
-FAMILIES: Final[Mapping[str, Callable[[Path, Target], Drafter]]] = {"medusa": _load_medusa}
+FAMILIES: Final[Mapping[str, Callable[[Path, Target], Drafter]]] = {"medusa": _load_medusa, "hydra": _load_hydra}
 
 
 def load_drafter(

@@ -23,6 +23,7 @@ from backend.targets.packed_linear import PackedFrom, pack_model
 from backend.targets.tree_pass import MaskInputs, PassOutput
 from backend.trees import DraftTree
 
+FINAL = -1  #: in a list of layers to read: the last hidden state, after the final norm
 PREFILL_CHUNK = 512  #: prompt tokens a pass; bounds the memory of long prompts
 
 
@@ -113,41 +114,67 @@ class Target:
         return logits
 
     @torch.inference_mode()
-    def tree_pass(self, cache: KVCache, tree: DraftTree, rows: slice | None = None) -> PassOutput:
+    def tree_pass(
+        self, cache: KVCache, tree: DraftTree, rows: slice | None = None, layers: Sequence[int] = ()
+    ) -> PassOutput:
         """Verify: run the N + 1 columns of every row's tree behind the row's committed part.
 
-        The cache holds the columns' keys and values afterwards but does not count them; see `commit`.
+        The cache holds the columns' keys and values afterwards but does not count them; see `commit`. `layers`: whose
+        states to give beside (see `tapped`; FINAL for the last hidden state).
         """
         rows = rows or slice(0, tree.batch)
         wide = tree.padded(self.min_width) if tree.batch == 1 else tree
         cache.open_window(rows, wide.width)
         inputs = tree_pass.mask_inputs(wide, cache.lengths_on_device(rows), cache.window.filled)
-        hidden = self._run(wide.tokens, inputs, cache)
-        return PassOutput(hidden[:, : tree.width], self.logits(hidden)[:, : tree.width])
+        hidden, states = self._run_tapped(wide.tokens, inputs, cache, layers)
+        kept = None if states is None else states[:, : tree.width]
+        return PassOutput(hidden[:, : tree.width], self.logits(hidden)[:, : tree.width], kept)
 
     @torch.inference_mode()
     def prefill(self, cache: KVCache, row: int, prompt: Sequence[int]) -> Tensor:
         """Read a prompt into an empty row, in chunks; returns the last position's hidden state [1, H]."""
+        return self.prefill_with_states(cache, row, prompt, ())[0]
+
+    @torch.inference_mode()
+    def prefill_with_states(
+        self, cache: KVCache, row: int, prompt: Sequence[int], layers: Sequence[int]
+    ) -> tuple[Tensor, Tensor | None]:
+        """`prefill`, and the states of `layers` at every position of the prompt: ([1, H], [P, F] or None)."""
         rows = slice(row, row + 1)
         ids = torch.tensor([list(prompt)], device=self.device)
-        hidden = torch.empty(0)
+        hidden, found = torch.empty(0), []
         for start in range(0, len(prompt), PREFILL_CHUNK):
             chunk = ids[:, start : start + PREFILL_CHUNK]
             cache.open_window(rows, chunk.shape[1])
             inputs = tree_pass.chunk_inputs(cache.lengths[row], chunk.shape[1], self.device)
-            hidden = self._run(chunk, inputs, cache)
+            hidden, states = self._run_tapped(chunk, inputs, cache, layers)
             cache.advance(rows, [chunk.shape[1]])
-        return hidden[:, -1]
+            if states is not None:
+                found.append(states[0])
+        return hidden[:, -1], torch.cat(found) if found else None
 
     @torch.inference_mode()
-    def hidden_states(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Teacher-forced pass over right-padded rows, nothing kept: ids int64 [B, T], mask bool [B, T] -> [B, T, H]."""
+    def hidden_states(self, ids: Tensor, mask: Tensor, layers: Sequence[int] = (FINAL,)) -> Tensor:
+        """Teacher-forced pass over right-padded rows, nothing kept: ids int64 [B, T], mask bool [B, T] -> the states
+        of `layers` side by side, [B, T, F]; by default the last hidden state, [B, T, H].
+        """
         batch, width = ids.shape
         cache = KVCache(self.num_layers, batch, width, self.device)
         cache.open_window(slice(0, batch), width)
         inputs = tree_pass.chunk_inputs(0, width, self.device)
-        hidden = self._run(ids, inputs, cache)
-        return hidden * mask[..., None]
+        _, states = self._run_tapped(ids, inputs, cache, layers)
+        assert states is not None, "layers names at least one"
+        return states * mask[..., None]
+
+    def _run_tapped(
+        self, tokens: Tensor, inputs: MaskInputs, cache: KVCache, layers: Sequence[int]
+    ) -> tuple[Tensor, Tensor | None]:
+        """(last hidden state [B, M, H], the states of `layers` side by side [B, M, F] or None)."""
+        if not layers:
+            return self._run(tokens, inputs, cache), None
+        with self.tapped([layer for layer in layers if layer != FINAL]) as taps:
+            hidden = self._run(tokens, inputs, cache)
+        return hidden, torch.cat([hidden if layer == FINAL else taps.states[layer] for layer in layers], dim=-1)
 
     def _run(self, tokens: Tensor, inputs: MaskInputs, cache: KVCache) -> Tensor:
         masks: dict[int | None, Tensor] = {}

@@ -23,10 +23,12 @@ class PassOutput:
     Args:
         hidden: [B, M, H], last hidden state after the model's final norm.
         logits: [B, M, V], for the token after each column.
+        states: [B, M, F], the states of the layers that were asked for, side by side; None when none were.
     """
 
     hidden: Tensor
     logits: Tensor
+    states: Tensor | None = None
 
 
 @dataclass(frozen=True)

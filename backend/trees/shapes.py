@@ -180,3 +180,24 @@ def _parse_paths(text: str) -> TreeShape:
     if not plain:
         raise HeadwayError("A JSON tree must be a list of paths, each a list of whole numbers, like [[0],[1],[0,0]].")
     return TreeShape(tuple(tuple(path) for path in data))
+
+
+@lru_cache(maxsize=64)
+def bounding(depth: int, nodes: int) -> TreeShape:
+    """Some shape with this depth and this many nodes: stands for trees that are grown anew in every step.
+
+    Raises HeadwayError when there are fewer nodes than levels, or too many.
+    """
+    if not depth <= nodes <= MAX_NODES:
+        raise HeadwayError(f"A tree of depth {depth} can't have {nodes} nodes; it has {depth} to {MAX_NODES}.")
+    paths: list[Path] = [(0,) * d for d in range(1, depth + 1)]
+    open_nodes: list[tuple[Path, int]] = [((0,) * d, 1) for d in range(depth)]  # (path, its next rank), all inner
+    while len(paths) < nodes:
+        path, rank = open_nodes.pop(0)
+        child = (*path, rank)
+        paths.append(child)
+        if rank + 1 < MAX_RANK:
+            open_nodes.append((path, rank + 1))
+        if len(child) < depth:
+            open_nodes.append((child, 0))
+    return TreeShape(tuple(paths))

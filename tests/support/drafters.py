@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from backend.drafters.base import Draft, DraftContext
+from backend.drafters.base import Draft, DraftContext, Stateless
 from backend.drafters.medusa.config import MedusaConfig
 from backend.drafters.medusa.drafter import MedusaDrafter
 from backend.drafters.medusa.model import HeadsForDrafting, MedusaHeads
@@ -17,7 +17,7 @@ from backend.trees import DraftTree, TreeShape
 from backend.trees.tree import PADDING
 
 
-class OracleDrafter:
+class OracleDrafter(Stateless):
     """Knows how the texts go on and says so with probability `hit` at each depth, at a random place among siblings.
 
     Every other node gets a random token; siblings differ. With `ragged` a row keeps a random number of its nodes, so

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from backend.acceptance import DraftDistribution, sample_without_replacement
-from backend.drafters.base import Draft, DraftContext
+from backend.drafters.base import Draft, DraftContext, Stateless
 from backend.drafters.draft_model.config import DraftModelConfig
 from backend.drafters.plain.drafter import root_draft
 from backend.errors import HeadwayError, MismatchError
@@ -59,7 +59,7 @@ def _levels(shape: TreeShape, draw: bool, device: str) -> tuple[_Level, ...]:
     return tuple(levels)
 
 
-class DraftModelDrafter:
+class DraftModelDrafter(Stateless):
     """Fills a static tree from a smaller model's own next-token distributions.
 
     Every row has an entry in the model's cache; `draft` works for the rows given to `start`, in that order.
@@ -95,6 +95,10 @@ class DraftModelDrafter:
         assert self._cache is not None, "start comes before replace_rows"
         for row in rows:
             self._cache.clear(row)
+
+    def move_row(self, source: int, target: int) -> None:
+        assert self._cache is not None, "start comes before move_row"
+        self._cache.copy_row(source, target)
 
     @torch.no_grad()
     def draft(self, context: DraftContext) -> Draft:

@@ -6,14 +6,13 @@ under every parent. Knows nothing of losses or of acceptance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from backend.acceptance import DraftDistribution, sample_without_replacement
-from backend.drafters.base import Draft, DraftContext
+from backend.drafters.base import Draft, DraftContext, Stateless
 from backend.drafters.medusa.model import HeadsForDrafting
 from backend.drafters.plain.drafter import root_draft
 from backend.errors import HeadwayError
@@ -51,7 +50,7 @@ def plan_for(shape: TreeShape, sampled: bool, device: torch.device) -> _Plan:
     return _Plan(shape, width, torch.tensor(slots, device=device), torch.tensor(inner, device=device))
 
 
-class MedusaDrafter:
+class MedusaDrafter(Stateless):
     """Fills a static tree from Medusa heads. Keeps no state per row."""
 
     family = "medusa"
@@ -75,12 +74,6 @@ class MedusaDrafter:
 
     def with_sampled(self, sampled: bool) -> MedusaDrafter:
         return MedusaDrafter(self.name, self.heads, self.shape, sampled)
-
-    def start(self, rows: int, capacity: int) -> None:
-        return None
-
-    def replace_rows(self, rows: Sequence[int]) -> None:
-        return None
 
     @torch.no_grad()
     def draft(self, context: DraftContext) -> Draft:

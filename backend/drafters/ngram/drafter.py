@@ -8,12 +8,10 @@ with period p, so a proposal that reaches the end of the text goes on periodical
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-from backend.drafters.base import Draft, DraftContext
+from backend.drafters.base import Draft, DraftContext, Stateless
 from backend.drafters.ngram.config import NgramConfig
 from backend.drafters.plain.drafter import root_draft
 from backend.errors import HeadwayError
@@ -21,7 +19,7 @@ from backend.trees import DraftTree, TreeShape, chain
 from backend.trees.tree import PADDING
 
 
-class NgramDrafter:
+class NgramDrafter(Stateless):
     """Proposes a chain after every row that has a match; rows without one are padded to the root alone."""
 
     family = "ngram"
@@ -43,12 +41,6 @@ class NgramDrafter:
 
     def with_sampled(self, sampled: bool) -> NgramDrafter:
         return self
-
-    def start(self, rows: int, capacity: int) -> None:
-        return None
-
-    def replace_rows(self, rows: Sequence[int]) -> None:
-        return None
 
     def draft(self, context: DraftContext) -> Draft:
         depth = min(self.config.num_tokens, context.max_depth)

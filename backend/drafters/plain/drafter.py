@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 
-from backend.drafters.base import Draft, DraftContext
+from backend.drafters.base import Draft, DraftContext, Stateless
 from backend.errors import HeadwayError
 from backend.trees import DraftTree, TreeShape
 
 
-class PlainDrafter:
+class PlainDrafter(Stateless):
     """Proposes trees without a drafted node."""
 
     family = "none"
@@ -28,12 +26,6 @@ class PlainDrafter:
 
     def with_sampled(self, sampled: bool) -> PlainDrafter:
         return self
-
-    def start(self, rows: int, capacity: int) -> None:
-        return None
-
-    def replace_rows(self, rows: Sequence[int]) -> None:
-        return None
 
     def draft(self, context: DraftContext) -> Draft:
         return root_draft(context)

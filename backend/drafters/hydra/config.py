@@ -1,0 +1,66 @@
+"""Shape of a set of Hydra heads, as it stands in a checkpoint. Knows no weights."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from backend.drafters.family import FamilySettings
+
+
+class HydraConfig(BaseModel):
+    """What has to be known to build the heads before their weights are read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    hidden_size: int = Field(ge=1, description="width of the target's hidden state and embedding")
+    vocab_size: int = Field(ge=1, description="the target's vocabulary")
+    num_heads: int = Field(4, ge=1, le=16, description="heads; head k guesses the token k + 2 places on")
+    num_blocks: int = Field(1, ge=0, le=8, description="residual blocks of each head behind the joining layer")
+    shared_output: bool = Field(True, description="one output layer for all heads instead of one each")
+    draft_vocab_size: int | None = Field(
+        8192, ge=1, description="tokens the heads can draft, the most frequent ones; none: the whole vocabulary"
+    )
+
+    @property
+    def output_rows(self) -> int:
+        """Vd: tokens scored by a head."""
+        return self.vocab_size if self.draft_vocab_size is None else self.draft_vocab_size
+
+    @property
+    def output_layers(self) -> int:
+        return 1 if self.shared_output else self.num_heads
+
+
+class HydraTrainConfig(BaseModel):
+    """What of Hydra's training is not the loop's."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    decay: float = Field(0.8, gt=0, le=1, description="head k's loss counts decay^k")
+    compute: Literal["float32", "bfloat16"] = Field(
+        "float32",
+        description="dtype of the products with the output layer; bfloat16 is faster where the hardware has it",
+    )
+
+
+class HydraSettings(FamilySettings):
+    """What a person chooses when heads are trained; the rest of HydraConfig follows from the target."""
+
+    family: Literal["hydra"] = Field("hydra", description="kind of drafter")
+    num_heads: int = Field(4, ge=1, le=16, description="heads; head k guesses the token k + 2 places on")
+    num_blocks: int = Field(1, ge=0, le=8, description="residual blocks of each head behind the joining layer")
+    shared_output: bool = Field(True, description="one output layer for all heads instead of one each")
+    decay: float = Field(0.8, gt=0, le=1, description="head k's loss counts decay^k")
+    compute: Literal["float32", "bfloat16"] = Field(
+        "float32", description="numbers of the output-layer products; bfloat16 is faster where the hardware has it"
+    )
+
+    @property
+    def depth(self) -> int:
+        return self.num_heads
+
+    def loss_settings(self) -> HydraTrainConfig:
+        """The part that decides the loss."""
+        return HydraTrainConfig(decay=self.decay, compute=self.compute)

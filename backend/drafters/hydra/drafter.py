@@ -1,0 +1,68 @@
+"""Drafting with Hydra heads: a static tree, each inner node scored with its own path. Keeps nothing of a row."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from backend.drafters.base import Draft, DraftContext, Stateless
+from backend.drafters.growing import grow_static
+from backend.drafters.hydra.model import HydraHeads
+from backend.drafters.plain.drafter import root_draft
+from backend.errors import HeadwayError
+from backend.trees import TreeShape
+
+
+class HydraDrafter(Stateless):
+    family = "hydra"
+
+    def __init__(self, name: str, heads: HydraHeads, shape: TreeShape, sampled: bool = False) -> None:
+        config = heads.config
+        if shape.max_depth > config.num_heads:
+            raise HeadwayError(
+                f"The tree is {shape.max_depth} deep, but {name} has {config.num_heads} heads; "
+                f"choose a tree of depth {config.num_heads} or less."
+            )
+        if max(shape.widths, default=0) > config.output_rows:
+            raise HeadwayError(
+                f"The tree is wider than the {config.output_rows} tokens {name} can draft; make it narrower."
+            )
+        self.name, self.heads, self.shape, self.sampled = name, heads, shape, sampled
+
+    def with_shape(self, shape: TreeShape) -> HydraDrafter:
+        return HydraDrafter(self.name, self.heads, shape, self.sampled)
+
+    def with_sampled(self, sampled: bool) -> HydraDrafter:
+        return HydraDrafter(self.name, self.heads, self.shape, sampled)
+
+    @torch.no_grad()
+    def draft(self, context: DraftContext) -> Draft:
+        shape = self.shape.cut(context.max_depth)
+        if not shape.num_nodes:
+            return root_draft(context)
+        paths = _Paths(self.heads, context.hidden, context.roots)
+        vocabulary = None if self.heads.config.draft_vocab_size is None else self.heads.token_map
+        chance = context.generator if self.sampled else None
+        return grow_static(context.roots, paths.scores(), paths.extend, shape, vocabulary, context.temperature, chance)
+
+
+class _Paths:
+    """The tokens from the root to every node of the last level that was extended: int64 [B, n, depth + 1]."""
+
+    def __init__(self, heads: HydraHeads, hidden: Tensor, roots: Tensor) -> None:
+        self.heads, self.hidden = heads, hidden
+        self.tokens = roots[:, None, None]
+        self._first = 0  # number of the level's first node among the extended ones
+
+    def scores(self) -> Tensor:
+        """After each node of the level: [B, n, Vd]."""
+        head = self.tokens.shape[2] - 1
+        hidden = self.hidden[:, None].expand(-1, self.tokens.shape[1], -1)
+        return self.heads.scores(head, self.heads.state(head, hidden, self.tokens))
+
+    def extend(self, tokens: Tensor, parents: Tensor) -> Tensor:
+        """See growing.Extend: the parents of a level's nodes are nodes of the level before."""
+        above = (parents - self._first).expand(len(tokens), -1)[..., None].expand(-1, -1, self.tokens.shape[2])
+        self._first += self.tokens.shape[1]
+        self.tokens = torch.cat([self.tokens.gather(1, above), tokens[..., None]], dim=2)
+        return self.scores()

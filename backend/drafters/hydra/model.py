@@ -1,0 +1,89 @@
+"""The heads: head k joins the target's last hidden state with the embeddings of the root and of the k tokens drafted
+after it.
+
+Knows no tree and no loss. The embedding is the target's, frozen; it is held but not saved.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from backend.drafters.hydra.config import HydraConfig
+from backend.targets.packed_linear import PackedFrom, pack_linear, pack_model
+
+
+class HydraHeads(nn.Module):
+    """K heads. An untrained head hands the hidden state on as it is, so it guesses what the target's own head would.
+
+    Attributes: token_map int64 [Vd], target token of each draft token; embedding [V, H]; output [1 or K, Vd, H].
+    """
+
+    token_map: Tensor
+    embedding: Tensor
+
+    def __init__(self, config: HydraConfig) -> None:
+        super().__init__()
+        self.config = config
+        heads, width = config.num_heads, config.hidden_size
+        self.joins = nn.ModuleList(nn.Linear((k + 2) * width, width) for k in range(heads))
+        self.blocks = nn.ModuleList(
+            nn.ModuleList(nn.Linear(width, width) for _ in range(config.num_blocks)) for _ in range(heads)
+        )
+        self.output = nn.Parameter(torch.zeros(config.output_layers, config.output_rows, width))
+        self.register_buffer("token_map", torch.arange(config.output_rows))
+        self._packed: list[nn.Module] = []
+
+    @torch.no_grad()
+    def initialise(self, lm_head: Tensor, token_map: Tensor | None, seed: int = 0) -> None:
+        """Output rows copied from the target's LM head [V, H]; blocks at zero, joins near zero but not dead."""
+        generator = torch.Generator().manual_seed(seed)
+        if token_map is not None:
+            self.token_map.copy_(token_map)
+        self.output.copy_(lm_head[self.token_map.to(lm_head.device)].to(self.output).expand_as(self.output))
+        for join in self.joins:
+            assert isinstance(join, nn.Linear)
+            join.weight.copy_(torch.randn(join.weight.shape, generator=generator) * 0.002)
+            join.bias.zero_()
+        for block in self.blocks.modules():
+            if isinstance(block, nn.Linear):
+                block.weight.zero_()
+                block.bias.zero_()
+
+    def hold_embedding(self, weight: Tensor) -> None:
+        """Use the target's input embedding [V, H]."""
+        self.register_buffer("embedding", weight.detach(), persistent=False)
+
+    def state(self, head: int, hidden: Tensor, tokens: Tensor) -> Tensor:
+        """What head `head` scores: hidden [.., H], tokens int64 [.., head + 1] (the root and the path) -> [.., H]."""
+        words = functional.embedding(tokens, self.embedding).flatten(-2)  # [.., (head + 1) H]
+        state: Tensor = hidden + functional.silu(self.joins[head](torch.cat([hidden, words], dim=-1)))
+        blocks = self.blocks[head]
+        assert isinstance(blocks, nn.ModuleList)
+        for block in blocks:
+            state = state + functional.silu(block(state))
+        return state
+
+    def scores(self, head: int, state: Tensor) -> Tensor:
+        """[.., H] -> scores over the draft vocabulary [.., Vd]."""
+        layer = 0 if self.config.shared_output else head
+        if self._packed:
+            packed: Tensor = self._packed[layer](state)
+            return packed
+        return state @ self.output[layer].T
+
+    def for_drafting(self, packed_from: PackedFrom | None = None) -> HydraHeads:
+        """A frozen copy whose matrices are laid out for few rows (see targets/packed_linear.py)."""
+        twin = copy.deepcopy(self).requires_grad_(False).eval()
+        pack_model(twin, packed_from)
+        twin._packed = [pack_linear(rows, None, packed_from) for rows in twin.output.detach()]
+        return twin
+
+    def draft_index(self) -> Tensor:
+        """int64 [V]: draft token of each target token, -1 for those the heads can't draft."""
+        index = torch.full((self.config.vocab_size,), -1, dtype=torch.int64, device=self.token_map.device)
+        index[self.token_map] = torch.arange(len(self.token_map), device=index.device)
+        return index

@@ -1,0 +1,172 @@
+"""EAGLE and EAGLE-3: what is trained is what is decoded, drafts are exact, and a head that overfits drafts its text."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from backend.acceptance import Rule, SamplingSettings
+from backend.decoding.loop import DecodeSettings, decode
+from backend.decoding.records import DecodeResult
+from backend.drafters.eagle import train as eagle
+from backend.drafters.eagle3 import train as eagle3
+from backend.drafters.growing import DynamicShape
+from backend.drafters.layer.drafting import PairDrafter
+from backend.drafters.layer.learner import PairLearner, PairTrainConfig, SequenceBatch
+from backend.drafters.layer.pair_model import PairModel
+from backend.drafters.layer.starting import state_scales
+from backend.drafters.plain.drafter import PlainDrafter
+from backend.targets.target import FINAL, Target
+from backend.trees import TreeShape, chain
+from backend.trees.shapes import parse_tree
+from tests.drafters.stand_ins import tiny_target
+
+FAMILIES = ("eagle", "eagle3")
+PROMPTS = [[72, 101, 108, 108, 111], [87, 111], [104, 105, 33, 10, 65, 66, 67]]
+WIDE = parse_tree("[[0],[1],[2],[0,0],[0,1],[1,0],[0,0,0],[0,0,1],[0,0,0,0]]")
+
+
+def plain_answers(target: Target, count: int, temperature: float = 0.0, seed: int = 0) -> list[list[int]]:
+    settings = DecodeSettings(
+        count, Rule("rejection"), SamplingSettings(temperature=temperature), seed=seed, ignore_eos=True
+    )
+    found = [r for r in decode(target, PlainDrafter(), PROMPTS, settings) if isinstance(r, DecodeResult)]
+    return [r.tokens for r in sorted(found, key=lambda r: r.row)]
+
+
+def batch_for(target: Target, model: PairModel, count: int = 24) -> SequenceBatch:
+    texts = [(p, a) for p, a in zip(PROMPTS, plain_answers(target, count), strict=True)]
+    width = max(len(p) + len(a) for p, a in texts)
+    tokens, learn = torch.zeros(len(texts), width, dtype=torch.int64), torch.zeros(len(texts), width, dtype=torch.bool)
+    for row, (p, a) in enumerate(texts):
+        tokens[row, : len(p) + len(a)] = torch.tensor(p + a)
+        learn[row, len(p) : len(p) + len(a)] = True
+    mask = torch.ones_like(learn)
+    return SequenceBatch(
+        tokens,
+        target.hidden_states(tokens, mask, model.reads).clone(),
+        target.hidden_states(tokens, mask, (FINAL,)).clone(),
+        learn,
+    )
+
+
+def new_model(family: str, target: Target, seed: int = 1) -> PairModel:
+    everything = torch.arange(0, 256)  # four special tokens can't be drafted
+    if family == "eagle":
+        return eagle.new_head(target, everything, seed)
+    reads = eagle3.default_layers(target.num_layers)
+    ids = torch.tensor([PROMPTS[2]])
+    states = target.hidden_states(ids, torch.ones_like(ids, dtype=torch.bool), reads)[0]
+    return eagle3.new_head(target, everything, reads, state_scales(states, len(reads)), seed)
+
+
+def learner_of(family: str, target: Target, model: PairModel, config: PairTrainConfig) -> PairLearner:
+    return PairLearner(family, model, target.lm_head_weight(), config)
+
+
+def overfitted(family: str, target: Target, steps: int = 100) -> tuple[PairModel, SequenceBatch]:
+    torch.manual_seed(0)
+    model = new_model(family, target)
+    learner = learner_of(family, target, model, PairTrainConfig(steps=3, decay=1.0))
+    batch = batch_for(target, model)
+    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        learner.loss(batch)[0].backward()
+        optimiser.step()
+    return model, batch
+
+
+def drafter_of(family: str, model: PairModel, shape: TreeShape, sampled: bool = False) -> PairDrafter:
+    return PairDrafter(family, family, model.for_drafting(), shape, sampled)
+
+
+def answers(
+    target: Target, drafter: PairDrafter, count: int, batch: int = 1, rule: str = "greedy"
+) -> list[DecodeResult]:
+    settings = DecodeSettings(count, Rule(rule), ignore_eos=True)
+    found = [r for r in decode(target, drafter, PROMPTS, settings, batch) if isinstance(r, DecodeResult)]
+    return sorted(found, key=lambda r: r.row)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_overfitted_heads_draft_the_text_they_learned(family: str) -> None:
+    target = tiny_target("llama", 2)
+    model, _ = overfitted(family, target)
+    results = answers(target, drafter_of(family, model, chain(3)), 22)
+    assert [r.tokens for r in results] == plain_answers(target, 22)
+    fewest = len(PROMPTS) * -(-21 // 4)  # the first token comes with the prompt; a step adds four at most
+    assert sum(r.num_steps for r in results) <= fewest / 0.9
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_greedy_output_is_that_of_plain_decoding(family: str, batch: int) -> None:
+    target = tiny_target("qwen3", 3)
+    model, _ = overfitted(family, target, steps=25)
+    drafter = drafter_of(family, model, WIDE)
+    expected = plain_answers(target, 22)
+    static = answers(target, drafter, 22, batch)
+    assert [r.tokens for r in static] == expected
+    assert sum(r.num_accepted for r in static) > 0
+    dynamic = answers(target, drafter.with_dynamic(DynamicShape(4, 3, 10)), 22, batch)
+    assert [r.tokens for r in dynamic] == expected
+    assert sum(r.num_accepted for r in dynamic) > 0
+
+
+def followed(drafter: PairDrafter, target: Target, text: list[int], prompt: int, depth: int) -> Tensor:
+    """Scores at depths 1.. of a chain whose nodes are the text's own tokens, for every root from the prompt's end on:
+    [roots, depth, Vd].
+    """
+    from backend.drafters.base import DraftContext
+    from backend.drafters.layer.drafting import _Growth
+
+    ids = torch.tensor([text])
+    states = target.hidden_states(ids, torch.ones_like(ids, dtype=torch.bool), drafter.reads)[0].clone()
+    drafter.start(1, len(text) + 8)
+    drafter.read_prompt(0, ids[0, : prompt + 1], states[:prompt])
+    rows, fresh = [], 1
+    for length in range(prompt + 1, len(text) - depth):
+        context = DraftContext(
+            ids, torch.tensor([length]), states[:1], 0.0, torch.Generator(), depth, [length],
+            states[None, length - 1 - fresh : length - 1], torch.tensor([fresh]),
+        )  # fmt: skip
+        growth = _Growth(drafter.model, *drafter._read_fresh(context))
+        scores = [drafter.model.scores(growth.outputs)[0, 0]]
+        for step in range(depth - 1):
+            token = torch.tensor([[text[length + step]]])
+            scores.append(growth.extend(token, torch.tensor([[step]]))[0, 0])
+        rows.append(torch.stack(scores))
+        fresh = 1
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_later_training_steps_see_what_a_chain_of_the_texts_tokens_sees(family: str) -> None:
+    target = tiny_target("llama", 4)
+    model = new_model(family, target)
+    learner = learner_of(family, target, model, PairTrainConfig(steps=3))
+    batch = batch_for(target, model)
+    row, prompt = 0, len(PROMPTS[0])
+    text = batch.tokens[row, : prompt + 24].tolist()
+    with torch.no_grad():
+        trained = [model.scores(output[row]) for output in learner.outputs(batch)]
+    decoded = followed(drafter_of(family, model, chain(3)), target, text, prompt, 3)
+    for place, scores in enumerate(decoded):
+        column = prompt - 1 + place  # the pair before the root at prompt + place
+        for depth in range(3):
+            torch.testing.assert_close(scores[depth], trained[depth][column], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_step_is_an_ordinary_causal_layer(family: str) -> None:
+    target = tiny_target("llama", 4)
+    model = new_model(family, target)
+    batch = batch_for(target, model)
+    one = learner_of(family, target, model, PairTrainConfig(steps=1)).outputs(batch)[0]
+    several = learner_of(family, target, model, PairTrainConfig(steps=4)).outputs(batch)[0]
+    torch.testing.assert_close(one, several)
+    shorter = SequenceBatch(batch.tokens[:, :9], batch.states[:, :9], batch.final[:, :9], batch.learn[:, :9])
+    early = learner_of(family, target, model, PairTrainConfig(steps=1)).outputs(shorter)[0]
+    torch.testing.assert_close(early[:, :8], one[:, :8])  # column 8 reads token 9, which the shorter text lacks
