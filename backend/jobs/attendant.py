@@ -21,7 +21,7 @@ from backend.errors import HeadwayError
 from backend.jobs.kinds import JOB_KINDS
 from backend.jobs.locks import end_process
 from backend.jobs.store_context import BEAT_S
-from backend.jobs.worker import LOG, NO_STORE, NOTHING_TO_DO, STALE
+from backend.jobs.worker import FROM_STDIN, LOG, NO_STORE, NOTHING_TO_DO, STALE
 from backend.settings import Settings
 from storage import JobRecord, Store, StoreError, owner_is_alive
 from storage.errors import NotFoundError
@@ -54,7 +54,13 @@ class _Gate(Protocol):
 
 
 def popen_worker(arguments: Sequence[str], settings: Settings, job_id: str) -> Process:
-    """A worker in a session of its own: a Ctrl-C meant for us does not reach it, we tell it in our own time."""
+    """A worker in a session of its own: a Ctrl-C meant for us does not reach it, we tell it in our own time.
+
+    The database goes in by stdin: its URL may hold a password, and everybody can read the arguments of a process.
+    """
+    listed = list(arguments)
+    place = listed.index("--db") + 1
+    database, listed[place] = listed[place], FROM_STDIN
     folder = settings.jobs / job_id
     folder.mkdir(parents=True, exist_ok=True)
     places = {"HEADWAY_HOME": str(settings.home), "HEADWAY_CACHE": str(settings.cache)}
@@ -62,14 +68,18 @@ def popen_worker(arguments: Sequence[str], settings: Settings, job_id: str) -> P
     modules = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     environ = {**os.environ, **places, "PYTHONPATH": modules}
     with (folder / LOG).open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "backend.jobs.worker", *arguments],
-            stdin=subprocess.DEVNULL,
+        process = subprocess.Popen(
+            [sys.executable, "-m", "backend.jobs.worker", *listed],
+            stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
             env=environ,
             start_new_session=True,
         )
+    assert process.stdin is not None
+    with suppress(BrokenPipeError), process.stdin as stdin:  # one that died at once says so in its log
+        stdin.write(database.encode() + b"\n")
+    return process
 
 
 class Attendant:

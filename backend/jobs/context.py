@@ -33,7 +33,7 @@ class JobContext(Protocol):
     job_id: str | None
 
     def progress(self, done: float, total: float, unit: str = "", note: str = "") -> None:
-        """How far the job is; `unit` names what is counted (answer, position, step), `note` says something beside."""
+        """How far the job is; `unit` names what is counted, as in "answers", `note` says more."""
         ...
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:

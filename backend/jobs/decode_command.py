@@ -150,7 +150,7 @@ def requests_of(args: argparse.Namespace) -> list[DecodeRequest]:
         file = read_prompts(args.prompts, limit=args.limit)
         for line, reason in file.broken:
             say(f"{args.prompts}, line {line}: {reason}; the row is left out.")
-        conversations = [_first_turn(prompt.chat()) for prompt in file.prompts]
+        conversations = [prompt.question(0) for prompt in file.prompts]
     requests = [request_of(args, messages) for messages in conversations]
     for request in requests:
         check_request(request)
@@ -174,12 +174,6 @@ def read_messages(text: str) -> list[dict[str, str]]:
             f'--messages must be a JSON list like [{{"role": "user", "content": "Hello"}}] with the roles system, user '
             f"and assistant, and at least one turn ({problem})."
         ) from error
-
-
-def _first_turn(messages: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Everything up to the first user message: later turns would need answers that are not there."""
-    end = next((place for place, message in enumerate(messages) if message["role"] == "user"), len(messages) - 1)
-    return messages[: end + 1]
 
 
 def request_of(args: argparse.Namespace, messages: list[dict[str, str]]) -> DecodeRequest:

@@ -55,6 +55,7 @@ def run(config: DistillJobConfig, context: JobContext) -> dict[str, Any]:
         "answers": done.answers,
         "tokens": done.tokens,
         "truncated": truncated,
+        "left_out": max(0, num_answers(prompts, config.answering()) - done.answers),
         "broken_prompts": num_broken,
     }
     return result | _registered(config, context, out, version_id, hashes)
@@ -87,9 +88,9 @@ def _distill(
     total = num_answers(prompts, answering)
 
     def progressed(progress: DistillProgress) -> None:
-        context.progress(progress.answers, total, "answer", f"{progress.tokens:,} tokens")
+        context.progress(progress.answers, total, "answers", f"{progress.tokens:,} tokens")
 
-    done = distill(target, prompts, answering, out, progressed, context.should_stop)
+    done = distill(target, prompts, answering, out, progressed, context.should_stop, context.log)
     if context.should_stop() and done.answers < total:
         raise Cancelled(f"Stopped after {done.answers} of {total} answers; it can go on.")
     in_order(out, prompts, answering)

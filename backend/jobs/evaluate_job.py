@@ -216,11 +216,15 @@ def _contenders(config: EvaluateJobConfig, bench: Workbench, target: Target) -> 
 
 
 def _encoded(target: Target, prompts: Sequence[Prompt], num_broken: int, room: int) -> PromptSet:
-    """First turns through the target's template; prompts that don't fit are left out for every contender alike."""
+    """What is asked first, through the target's template with the row's tools; prompts that don't fit are left out for
+    every contender alike. Later questions would need answers that are not there.
+    """
     kept, ids = [], []
     for prompt in prompts:
         try:
-            encoded = encode_chat(target.tokenizer, first_turn(prompt.chat()))
+            encoded = encode_chat(
+                target.tokenizer, prompt.question(0), tools=prompt.tools, special_tokens=prompt.special_tokens
+            )
         except HeadwayError:
             continue  # it holds text that this tokenizer can't take
         if len(encoded) + room <= target.max_context:
@@ -232,12 +236,6 @@ def _encoded(target: Target, prompts: Sequence[Prompt], num_broken: int, room: i
             "ask for fewer new tokens or take other prompts."
         )
     return PromptSet(kept, ids, num_broken, len(prompts) - len(kept))
-
-
-def first_turn(messages: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Everything up to the first user message: later turns would need answers that are not there."""
-    end = next((place for place, message in enumerate(messages) if message["role"] == "user"), len(messages) - 1)
-    return messages[: end + 1]
 
 
 def _skipped_batches(config: EvaluateJobConfig, sets: dict[str, PromptSet]) -> list[str]:

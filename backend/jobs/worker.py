@@ -19,13 +19,14 @@ from backend.settings import Settings
 from storage import JobRecord, Store, StoreError, owner_token
 
 LOG = "log.txt"
+FROM_STDIN = "-"  #: as database: its path or URL is the first line of stdin
 NOTHING_TO_DO, STALE, NO_STORE = 75, 76, 77  #: exit codes
 GRACE_S = 3.0  #: an older attempt that still lives gets this long to notice
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Work on one job of the queue.")
-    parser.add_argument("--db", required=True, help="database: path or URL")
+    parser.add_argument("--db", required=True, help=f"database: path or URL; {FROM_STDIN}: read from stdin")
     parser.add_argument("--job", required=True, help="id of a queued job")
     parser.add_argument(
         "--patience", type=float, default=PATIENCE_S, help="seconds to wait for a database that is away"
@@ -33,8 +34,9 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     settings = Settings.from_environ()
+    database = sys.stdin.readline().strip() if args.db == FROM_STDIN else args.db
     try:
-        with patiently(lambda: Store.open(args.db), args.patience) as store:
+        with patiently(lambda: Store.open(database), args.patience) as store:
             job = patiently(lambda: store.lease_job(owner_token(), job_id=args.job), args.patience)
             if job is None:
                 return NOTHING_TO_DO

@@ -60,14 +60,16 @@ def distill(
     out: Path,
     report: Callable[[DistillProgress], None] = lambda progress: None,
     cancelled: Callable[[], bool] = lambda: False,
+    say: Callable[[str], None] = lambda sentence: None,
 ) -> DistillProgress:
     """Write the target's answers to `out`, one JSON line each; goes on where an earlier attempt at the same file
     stopped.
 
     Later turns of a conversation see the target's own earlier answers at the same temperature; after an empty answer a
     conversation ends. Where a row has tool calls, its own conversation up to each answer is given instead, since a
-    tool's output belongs to the call that asked for it. Raises HeadwayError when there is nothing to answer or a prompt
-    does not fit.
+    tool's output belongs to the call that asked for it. A prompt that does not leave room for an answer in the
+    target's context is left out, and `say` gets a sentence that names it. Raises HeadwayError when there is nothing to
+    answer or a prompt can't be rendered.
     """
     if not prompts:
         raise HeadwayError("There are no prompts to answer; choose a file with at least one.")
@@ -78,7 +80,8 @@ def distill(
     report(progress)
     with AnswerWriter(out) as writer:
         for wave in _waves(prompts, config):
-            for answer in _answer(target, [task for task in wave if task.key() not in known], config, known, cancelled):
+            missing = [task for task in wave if task.key() not in known]
+            for answer in _answer(target, missing, config, known, cancelled, say):
                 writer.write(answer)
                 known[answer.key] = answer
                 progress = DistillProgress(progress.answers + 1, progress.tokens + len(answer.answer_ids), total)
@@ -160,13 +163,20 @@ def _answer(
     config: DistillConfig,
     known: Mapping[AnswerKey, Answer],
     cancelled: Callable[[], bool],
+    say: Callable[[str], None],
 ) -> Iterator[Answer]:
     """Decode tasks of one turn and temperature together."""
     encoded: list[tuple[_Task, list[int]]] = []
+    room = target.max_context - config.max_new_tokens
     for task in tasks:
         ids = _encoded(target, task, config, known)
-        if ids is not None:
+        if ids is not None and len(ids) <= room:
             encoded.append((task, ids))
+        elif ids is not None:
+            say(
+                f"Prompt {task.prompt.question_id} is left out: it has {len(ids):,} tokens, and {target.name} has room "
+                f"for {room:,} beside an answer of {config.max_new_tokens:,}."
+            )
     # Rows decoded together all read as much cache as the longest of them, so neighbours should be of like length.
     encoded.sort(key=lambda pair: len(pair[1]))
     by_number = {task.number: (task, ids) for task, ids in encoded}

@@ -53,3 +53,11 @@ def test_a_row_the_template_cannot_take_is_named(target: Target, tmp_path: Path)
     prompts = [Prompt("fine", "plain", ("hi",)), row("two", CALL, {**CALL, "id": "call00002"})]
     with pytest.raises(HeadwayError, match=r"Prompt two cannot be answered: .* only single tool-calls"):
         distill(target, prompts, CONFIG, tmp_path / "a.jsonl")
+
+
+def test_a_prompt_without_room_for_an_answer_is_left_out_and_named(target: Target, tmp_path: Path) -> None:
+    said: list[str] = []
+    prompts = [Prompt("fine", "plain", ("hi",)), Prompt("long", "plain", ("word " * target.max_context,))]
+    done = distill(target, prompts, CONFIG, tmp_path / "a.jsonl", say=said.append)
+    assert [one.question_id for one in read_answers(tmp_path / "a.jsonl").answers] == ["fine"]
+    assert done.answers == 1 and len(said) == 1 and said[0].startswith("Prompt long is left out: it has ")

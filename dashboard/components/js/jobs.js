@@ -132,11 +132,11 @@ export function duration(seconds) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.round(hours / 24)} days`;
 }
 
-/** "3,200 of 10,000 steps", or the note alone. */
+/** "3,200 of 10,000 steps", or the note alone: how far loading is has no unit. */
 export function amount(progress) {
   if (!progress) return "";
   const number = (value) => Number(value).toLocaleString("en", { maximumFractionDigits: 0 });
-  const counted = Number.isFinite(progress.done)
+  const counted = Number.isFinite(progress.done) && progress.unit && progress.unit !== "loading"
     ? `${number(progress.done)}${Number.isFinite(progress.total) ? ` of ${number(progress.total)}` : ""} ${progress.unit}`.trim() : "";
   return [counted, progress.note].filter(Boolean).join(" · ");
 }
