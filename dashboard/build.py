@@ -16,8 +16,10 @@ from dashboard.pages.data import data_page
 from dashboard.pages.evaluate import evaluate_page
 from dashboard.pages.frame import page_header
 from dashboard.pages.home import home_page
+from dashboard.pages.learn import learn_page
 from dashboard.pages.live import live_page
 from dashboard.pages.runs import runs_page
+from dashboard.pages.sweep import sweep_page
 from dashboard.pages.train import train_page
 from dashboard.routes import OldLinks, headway_routes
 from dashboard.runs import Runs
@@ -30,14 +32,16 @@ Page = Callable[[Services, Jobs], None]
 
 
 def pages(runs: Runs) -> list[tuple[str, str, Page]]:
-    """(name, path, function that builds it) in the order of the navigation: Home, Live, Data, Train, Evaluate, Runs."""
+    """(name, path, function that builds it) in the order of the navigation."""
     return [
         ("Home", "/", home_page),
         ("Live", "/live", lambda services, jobs: live_page(services, runs)),
         ("Data", "/data", data_page),
         ("Train", "/train", train_page),
         ("Evaluate", "/evaluate", evaluate_page),
+        ("Sweep", "/sweep", sweep_page),
         ("Runs", "/runs", runs_page),
+        ("Learn", "/learn", learn_page),
     ]
 
 

@@ -22,7 +22,9 @@ from dashboard.feed import page_events
 from dashboard.home import home
 from dashboard.job_routes import job_routes
 from dashboard.jobs import Jobs
+from dashboard.learn_routes import learn_routes
 from dashboard.pages.evaluate_tables import Tables, evaluation_routes
+from dashboard.pages.sweep_tables import Sweeps, sweep_routes
 from dashboard.pulse import Pulse
 from dashboard.run_table import RunTable
 from dashboard.run_table_routes import run_table_routes
@@ -70,8 +72,10 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         Route("/headway/runs/{run_id}/cancel", cancel, methods=["POST"]),
         Route("/headway/runs/{run_id}/share", share, methods=["POST"]),
         *evaluation_routes(Tables(jobs)),
+        *sweep_routes(Sweeps(jobs)),
         *job_routes(jobs, heartbeat_s),
         *data_routes(Datasets(services, jobs), Tasks()),
+        *learn_routes(Tasks(threads=1)),
         plotly_route(),
         *run_table_routes(RunTable(services)),
         Route(base_path() + "/{name:path}", static),

@@ -34,6 +34,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "header": (),  # value {page, pages: [[name, path]]}
     "home": (),
     "run_table": (),
+    "learn": (),
     "charts": (),  # value {plotly: address}
     "schema_form": ("edit", "act"),  # see its file; edit {typed, field}, act {action, typed}
     "train_job": ("fork", "text"),  # fork {job}, text {job, form}
@@ -45,6 +46,9 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "evaluate": ("quick",),  # value {job, error, at}
     "evaluate_note": (),  # value {text, problem}
     "evaluate_text": (),  # value {text}
+    "sweep": ("quick",),  # value {job, error, at}
+    "sweep_form": ("edit", "act"),  # see its file; edit {typed}, act {action, typed}
+    "sweep_text": (),  # value {text}
     "jobs": (),  # value {title, kinds: [kind] or null, empty: sentence}
 }
 

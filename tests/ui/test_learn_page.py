@@ -1,0 +1,76 @@
+"""The Learn page in Chromium: sliders move figures, worked examples follow what is typed, the toy world runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backend.settings import Settings
+from dashboard.access import AccessPolicy
+from dashboard.services import Services
+from storage import Store
+from tests.ui.replay_engine import ReplayEngine
+from tests.ui.serving import serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.ui
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    with Store.open(":memory:") as store:
+        services = Services(
+            ReplayEngine(steps_per_s=30), AccessPolicy.for_bind(), store, places=Settings(tmp_path, tmp_path)
+        )
+        with serving(services) as address:
+            yield address
+
+
+def test_figures_follow_what_is_set(url: str, browser_page: Page) -> None:
+    page = browser_page
+    page.set_default_timeout(60_000)
+    page.goto(f"{url}/learn")
+    gain = page.locator("#gain")
+    verdict = gain.locator(".hw-learn-verdict")
+    page.wait_for_function("document.querySelector('#gain .hw-lines')")
+    assert "drafted tokens are best" in verdict.inner_text()
+    first = gain.get_by_role("slider", name="accepted at depth 1")
+    first.focus()
+    first.press("Home")  # nothing is ever accepted
+    page.wait_for_function(
+        "document.querySelector('#gain .hw-learn-verdict').textContent.startsWith('Drafting does not pay')"
+    )
+    chain = page.locator("#examples").get_by_label("chances of the chain")
+    chain.fill("1, 1")
+    page.wait_for_function(
+        "document.querySelector('#examples .hw-worked').textContent === '1 + 1 + 1·1 = 3.00 tokens a step'"
+    )
+    chain.fill("2")
+    page.locator("#examples .hw-problem:visible").wait_for()
+    page.locator("#hardware").get_by_label("device").select_option("NVIDIA T4")
+    page.wait_for_function("document.querySelector('#hardware .hw-muted').textContent.includes('ride for free')")
+    assert page.evaluate("window.headway.mounts.learn") == 1
+
+
+def test_the_toy_world_runs_at_a_press(url: str, browser_page: Page) -> None:
+    page = browser_page
+    page.set_default_timeout(120_000)
+    page.goto(f"{url}/learn#lessons")
+    page.get_by_role("button", name="Run the toy world").click()
+    page.locator(".hw-toy tbody tr").nth(5).wait_for()
+    assert "python app.py toy --seed 0" in page.locator("#lessons").inner_text()
+    assert page.get_by_role("button", name="Run it with another seed").is_enabled()
+
+
+def test_nothing_is_cut_on_a_narrow_page(url: str, browser_page: Page) -> None:
+    page = browser_page
+    page.set_default_timeout(60_000)
+    page.set_viewport_size({"width": 800, "height": 1000})
+    page.goto(f"{url}/learn")
+    page.locator("#typical .hw-lines").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 800
