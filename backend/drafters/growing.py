@@ -24,6 +24,10 @@ Extend = Callable[[Tensor, Tensor], Tensor]
 
 Extended nodes are numbered in the order of extension; number 0 is the root, which is extended from the start."""
 
+Offers = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Nodes of one depth that a tree may keep, each [B, n]: draft token, its log p, its path's log p, and the number of its
+parent's offer (counted level by level from 0; -1: the root)."""
+
 TIE_BREAK = 1e-5  #: a deeper path of equal likelihood ranks lower, so a child never stands without its parent
 
 
@@ -70,7 +74,7 @@ class _Level:
 
 @lru_cache(maxsize=256)
 def _levels(shape: TreeShape, draw: bool, device: str) -> tuple[_Level, ...]:
-    """Drawn siblings take draws in order, whatever rank the path names (see medusa.drafter.plan_for)."""
+    """Drawn siblings take draws in order, whatever rank the path names (see independent.plan_for)."""
     has_children = set(shape.parents)
     number = {0: 0}  # column -> number among the extended nodes
     levels = []
@@ -157,7 +161,7 @@ def grow_dynamic(
     width = min(k, root_scores.shape[-1])
     own, best = torch.log_softmax(root_scores[:, 0].float(), dim=-1).topk(width, dim=-1)  # [B, k]
     total = own - TIE_BREAK
-    offers = [(best, own, total, torch.full_like(best, -1))]  # tokens, log p, path's log p, number of parent's offer
+    offers: list[Offers] = [(best, own, total, torch.full_like(best, -1))]
     frontier = torch.arange(width, device=device).expand(batch, -1)  # [B, k], offers to extend next
     above = torch.zeros(batch, width, dtype=torch.int64, device=device)  # their parents among the extended nodes
     count, extended = width, 1
@@ -172,12 +176,10 @@ def grow_dynamic(
         chosen = total.topk(width, dim=-1).indices.sort(dim=-1).values  # [B, k] of the k * k
         frontier, above = chosen + count, chosen // width + extended
         count, extended = count + total.shape[1], extended + tokens.shape[1]
-    return _reranked(roots, offers, shape, token_map)
+    return most_likely(roots, offers, shape, token_map)
 
 
-def _reranked(
-    roots: Tensor, offers: list[tuple[Tensor, Tensor, Tensor, Tensor]], shape: DynamicShape, token_map: Tensor | None
-) -> Draft:
+def most_likely(roots: Tensor, offers: list[Offers], shape: DynamicShape, token_map: Tensor | None) -> Draft:
     """The tree of the most likely offers. Offers are numbered level by level, so a parent stands left of its child."""
     tokens, own, total, parent = (torch.cat(parts, dim=1) for parts in zip(*offers, strict=True))
     kept = total.topk(min(shape.num_nodes, total.shape[1]), dim=-1).indices.sort(dim=-1).values  # [B, N]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
+from backend.analysis.draft_vocab import token_order
 from backend.errors import HeadwayError
 from backend.training.features import TokenizedAnswer
 
@@ -17,22 +17,16 @@ def choose_tokens(
 ) -> tuple[Tensor, float]:
     """The `size` target tokens to draft.
 
-    First `always` (end tokens, say), then by frequency in the answers, then by frequency in the prompts, then by token
-    number (byte- pair vocabularies are numbered by how early a token was merged, so low numbers are the commoner ones).
-    The same input gives the same map, in ascending order.
+    The first of their order (see analysis/draft_vocab.py), in ascending order; the same input gives the same map.
 
     Returns (int64 [size], share of the answers' tokens that are in the map). Raises HeadwayError for a size outside
     1..vocab_size.
     """
     if not 1 <= size <= vocab_size:
         raise HeadwayError(f"The draft vocabulary must have 1 to {vocab_size} tokens; {size} were asked for.")
-    in_answers: Counter[int] = Counter()
-    in_prompts: Counter[int] = Counter()
-    for answer in answers:
-        in_answers.update(answer.answer_ids)
-        in_prompts.update(answer.prompt_ids)
-    forced = set(always)
-    order = sorted(range(vocab_size), key=lambda t: (t not in forced, -in_answers[t], -in_prompts[t], t))
-    chosen = sorted(order[:size])
-    covered = sum(in_answers[token] for token in chosen)
-    return torch.tensor(chosen, dtype=torch.int64), covered / max(1, in_answers.total())
+    given = list(answers)
+    chosen = sorted(token_order(given, vocab_size, always)[:size])
+    known = set(chosen)
+    total = sum(len(answer.answer_ids) for answer in given)
+    covered = sum(token in known for answer in given for token in answer.answer_ids)
+    return torch.tensor(chosen, dtype=torch.int64), covered / max(1, total)

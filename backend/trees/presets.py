@@ -2,6 +2,9 @@
 
 `medusa-63` is the sparse tree that the Medusa repository ships for Vicuna-7B (its `mc_sim_7b_63`): 63 drafted nodes,
 depth 4.
+
+`blockwise` is the chain of blockwise parallel decoding (Stern et al., arXiv 1811.03115): one candidate a head, kept as
+far as each equals the target's own choice; four heads behind the target's own.
 """
 
 _MEDUSA_63 = (
@@ -11,4 +14,5 @@ _MEDUSA_63 = (
 
 PRESETS: dict[str, list[list[int]]] = {
     "medusa-63": [[int(rank) for rank in word] for word in _MEDUSA_63.split()],
+    "blockwise": [[0] * depth for depth in range(1, 5)],
 }

@@ -41,7 +41,7 @@ class _Level:
 @lru_cache(maxsize=256)
 def _levels(shape: TreeShape, draw: bool, device: str) -> tuple[_Level, ...]:
     """One `_Level` a depth. Drawn siblings take draws in order, whatever rank the path names (see
-    medusa.drafter.plan_for).
+    independent.plan_for).
     """
     levels = []
     for depth in range(1, shape.max_depth + 1):
