@@ -26,6 +26,7 @@ COMMANDS = {
     "vocab-curve": ("backend.jobs.vocab_curve_command", "how much of the target's text a draft vocabulary covers"),
     "evaluate": ("backend.jobs.evaluate_command", "measure drafters beside plain decoding on prompt sets"),
     "toy": ("backend.jobs.toy_command", "show the field's two lessons in a world of 64 tokens"),
+    "sweep": ("backend.jobs.sweep_command", "try settings of decoding or training and say which is best"),
     "db": ("backend.jobs.db_command", "copy or upgrade the database; list and delete files nothing refers to"),
     "runs": ("backend.jobs.runs_command", "list and show stored runs"),
     "jobs": ("backend.jobs.jobs_command", "list jobs, show, stop, pause or resume one, read its log"),

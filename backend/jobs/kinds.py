@@ -19,12 +19,18 @@ if TYPE_CHECKING:
     from backend.jobs.context import JobContext
 
 
-PATHS = ("prompts", "answers", "out", "pack", "work")  #: settings that are files or folders
+PATHS = ("prompts", "answers", "out", "pack", "work", "task_file")  #: settings that are files or folders
 MAYBE_PATHS = ("target", "start_from", "drafters")  #: settings that are names or paths
 
 
 COMMAND_TAG = "command line"  #: of jobs that a command made for itself
-DOING = {"distill": "distilling", "train": "training", "evaluate": "evaluating", "plan": "measuring"}
+DOING = {
+    "distill": "distilling",
+    "train": "training",
+    "evaluate": "evaluating",
+    "plan": "measuring",
+    "sweep": "sweeping",
+}
 
 
 @dataclass(frozen=True)
@@ -147,6 +153,14 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
             "backend.jobs.plan_config:PlanJobConfig",
             "backend.jobs.plan_job:run",
             ("batch_tokens", "draft_vocab", "num_heads"),
+            output="",
+        ),
+        JobKind(
+            "sweep",
+            "Sweep",
+            "backend.jobs.sweep_config:SweepJobConfig",
+            "backend.jobs.sweep_job:run",
+            ("max_new_tokens", "limit"),
             output="",
         ),
     )

@@ -6,7 +6,8 @@ sentence.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ import gradio as gr
 from backend.engine.protocol import DecodeRequest
 from dashboard.pages.live_form import DRAFTERS
 from dashboard.presenters.command import as_command
-from dashboard.presenters.form import CHAT, FormValues, form_from_request, to_request
+from dashboard.presenters.form import CHAT, EXACT, TYPICAL, FormValues, form_from_request, to_request
 from dashboard.presenters.runs import request_from
 from dashboard.runs import PERSONS_ERRORS, Runs, ShownRun, one_sentence
 
@@ -60,12 +61,12 @@ class Handlers:
     def load(self, request: gr.Request) -> list[Any]:
         """The page was loaded: re-attach to the run in its address, or start the demo. The form and the link.
 
-        An address may name the target and the drafter to begin with, as the Train page's does.
+        An address may name what to begin with, as those of the Train and Sweep pages do.
         """
         run_id = request.query_params.get("run")
         if run_id:
             return self._opened(run_id)
-        named = {name: request.query_params[name] for name in ("target", "drafter") if request.query_params.get(name)}
+        named = named_in(request.query_params)
         form = replace(self._first, **named) if named else self._usable(self._first)
         if request.query_params.get("demo"):
             return self._filled(form, self._start(lambda: to_request(form), None))
@@ -135,6 +136,21 @@ class Handlers:
         form, turns = form_from_request(shown)
         answer = self._runs.answer(link["run"])
         return [*turns, {"role": "user", "content": form.prompt}, {"role": "assistant", "content": answer}]
+
+
+def named_in(query: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of the form that an address names; what can't be read is left out."""
+    found: dict[str, Any] = {
+        name: query[name] for name in ("target", "drafter", "tree", "max_depth") if query.get(name)
+    }
+    for name in ("temperature", "epsilon", "delta"):
+        with suppress(KeyError, ValueError):
+            found[name] = float(query[name])
+    if query.get("rule"):
+        found["rule"] = TYPICAL if query["rule"] == "typical" else EXACT
+    if query.get("sampled"):
+        found["sampled"] = query["sampled"] == "on"
+    return found
 
 
 def drafter_choice(drafter: dict[str, Any], target: str) -> tuple[str, str]:
