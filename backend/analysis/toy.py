@@ -136,7 +136,7 @@ def learn(counts: Tensor, config: ToyConfig, iterations: int = 600) -> Tensor:
     for _ in range(iterations):
         optimiser.zero_grad(set_to_none=True)
         loss = -(shares * torch.log_softmax(left @ right, dim=2)).sum()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimiser.step()
         schedule.step()
     return torch.softmax(left @ right, dim=2).detach()

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from backend.acceptance import Rule, SamplingSettings, check, mark_seen, seen_tokens, verify
 from backend.decoding.clock import Stopwatch, now_ms
+from backend.decoding.grammar import Grammar, forbid
 from backend.decoding.readout import committed_tokens, numbers_of, pack
 from backend.decoding.records import DecodeResult, Detail, PrefillTrace, StepTrace
 from backend.decoding.rows import Row, piece_of
@@ -40,6 +41,8 @@ class DecodeSettings:
     Every row draws from a generator of its own, seeded anew in each step from `seed`, the row's number and how many
     tokens it has, so what a row says does not depend on which rows happen to be decoded beside it. (Sampled drafts are
     drawn for all rows together; they change which tokens are tried, never their distribution.)
+
+    With a `grammar` every answer is held to it, at the price of two more copies between host and device a step.
     """
 
     max_new_tokens: int = 128
@@ -49,6 +52,7 @@ class DecodeSettings:
     seed: int = 0
     detail: Detail = Detail.COUNTS
     ignore_eos: bool = False
+    grammar: Grammar | None = None
 
 
 def decode(
@@ -151,10 +155,14 @@ class _Batch:
             lengths = torch.tensor([len(prompt)], device=self.target.device)
             seen = self.seen[slot : slot + 1]
             seen.copy_(seen_tokens(self.tokens[slot : slot + 1], lengths, self.target.vocab_size))
+        grammar = self.settings.grammar.start() if self.settings.grammar is not None else None
+        logits = self.target.logits(hidden)[:, None]
+        if grammar is not None:
+            logits = forbid(logits, grammar.allowed([prompt[-1]], [-1]).to(logits.device))
         first = verify(
             self.settings.rule,
             DraftTree.root_only(self.tokens[slot, len(prompt) - 1 : len(prompt)]),
-            self.target.logits(hidden)[:, None],
+            logits,
             self.settings.sampling,
             generator=[self.generators[slot].manual_seed(_mixed(self.settings.seed, index, 0))],
             seen=seen,
@@ -166,7 +174,7 @@ class _Batch:
         token = int(first.item())
         eos = frozenset() if self.settings.ignore_eos else self.target.eos_token_ids
         text = TextStream(self.target.tokenizer, self.settings.stop)
-        row = Row(index, len(prompt), self.settings.max_new_tokens, eos, text)
+        row = Row(index, len(prompt), self.settings.max_new_tokens, eos, text, grammar)
         trace = row.prefilled(token, now_ms() - started)
         if row.finish_reason:
             yield from (trace, row.result())
@@ -211,10 +219,11 @@ class _Batch:
         out = self.target.tree_pass(self.cache, draft.tree, rows, self.drafter.reads)
         self.watch.mark()
         seen = self.seen[rows] if self.seen is not None else None
+        logits = out.logits if settings.grammar is None else self._held(draft.tree, out.logits)
         accepted = verify(
             settings.rule,
             draft.tree,
-            out.logits,
+            logits,
             settings.sampling,
             generator=self._chance(),
             distribution=draft.distribution,
@@ -222,7 +231,7 @@ class _Batch:
         )
         count = commit(self.cache, rows, accepted.path)
         committed = committed_tokens(draft, accepted)
-        readout = pack(draft, accepted, committed, out.logits, settings.sampling, seen, settings.detail)
+        readout = pack(draft, accepted, committed, logits, settings.sampling, seen, settings.detail)
         self._remember(rows, committed, accepted.num_accepted, out.hidden, accepted.last_node)
         if out.states is not None:
             kept = torch.nn.functional.pad(accepted.path.clamp(min=0), (1, 0))  # the root and the accepted nodes
@@ -236,6 +245,14 @@ class _Batch:
         step_ms = now_ms() - started
         for row, part in zip(self.rows, numbers, strict=True):
             yield row.stepped(part, parts, step_ms)
+
+    def _held(self, tree: DraftTree, logits: Tensor) -> Tensor:
+        """Logits [B, M, V] without what each row's grammar forbids behind each column."""
+        tokens, parents = tree.tokens.tolist(), tree.parents.expand(tree.batch, -1).tolist()
+        masks = [
+            row.grammar.allowed(*tree) for row, *tree in zip(self.rows, tokens, parents, strict=True) if row.grammar
+        ]
+        return forbid(logits, torch.stack(masks).to(logits.device))
 
     def _chance(self) -> list[torch.Generator]:
         """The open rows' generators. Seeded anew in each step: how many numbers the last one took depends on how deep

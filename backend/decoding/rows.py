@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from backend.decoding.grammar import GrammarRow
 from backend.decoding.records import DecodeResult, PrefillTrace, StepTrace, TreeTrace
 from backend.decoding.text import TextStream
 
@@ -27,13 +28,14 @@ class StepNumbers:
 
 @dataclass
 class Row:
-    """A sequence being decoded. `index` is its number among the prompts of the run."""
+    """A sequence being decoded. `index` is its number among the prompts of the run; `grammar`: what it is held to."""
 
     index: int
     prompt_tokens: int
     limit: int
     eos: frozenset[int]
     text: TextStream
+    grammar: GrammarRow | None = None
     tokens: list[int] = field(default_factory=list)
     finish_reason: str | None = None
     num_steps: int = 0
@@ -116,6 +118,8 @@ class Row:
         """Take tokens until the answer is over; returns how many were taken."""
         for taken, token in enumerate(tokens, start=1):
             self.tokens.append(token)
+            if self.grammar is not None:
+                self.grammar.write([token])
             if token in self.eos:
                 self.finish_reason = "eos"
             elif self.text.push(token):

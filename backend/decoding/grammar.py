@@ -1,0 +1,105 @@
+"""Constrained decoding: which tokens a JSON schema allows after every node of a draft tree.
+
+A grammar is a change to the target's law, like top-p: what it forbids gets probability 0, at each node according to the
+node's own path. The acceptance rules stay as they are and stay exact: what comes out is what plain decoding under the
+same grammar would give. Which tokens are allowed is llguidance's business; the path a node stands on is ours. Knows no
+target and no rule.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from backend.errors import HeadwayError
+
+BITS = 32  #: tokens in one number of a mask
+
+
+class Grammar:
+    """A schema made ready for one tokenizer.
+
+    Raises HeadwayError when the schema is no JSON, when it asks for something that can't be constrained, or when the
+    tokenizer is one that can't be read.
+    """
+
+    def __init__(self, schema: str, tokenizer: Any, vocab_size: int, end_tokens: Sequence[int]) -> None:
+        """vocab_size: length of the target's logits; end_tokens: those that may stand where the text is complete."""
+        self.schema, self.vocab_size = schema, vocab_size
+        try:
+            json.loads(schema)
+        except ValueError as error:
+            raise HeadwayError(f"The schema is no JSON ({error}); give a JSON schema or a file with one.") from None
+        hf, matcher = _library()
+        text = matcher.grammar_from_json_schema(schema)
+        try:
+            self._tokenizer = hf.from_tokenizer(tokenizer, n_vocab=vocab_size, eos_token=list(end_tokens))
+        except ValueError as error:
+            raise HeadwayError(f"This target's tokenizer can't be held to a schema ({error}).") from None
+        problem = matcher.validate_grammar(text, self._tokenizer)
+        if problem:
+            first = str(problem).strip().splitlines()[0].rstrip(".")
+            raise HeadwayError(f"The schema can't be followed ({first}); simplify it.")
+        self._make: Callable[[], Any] = lambda: matcher(self._tokenizer, text)
+
+    def start(self) -> GrammarRow:
+        """At the beginning of an answer."""
+        return GrammarRow(self._make(), self.vocab_size)
+
+
+class GrammarRow:
+    """Where one answer stands in the grammar."""
+
+    def __init__(self, matcher: Any, vocab_size: int) -> None:
+        self._matcher = matcher
+        self._words = -(-vocab_size // BITS)
+
+    def allowed(self, tokens: Sequence[int], parents: Sequence[int]) -> Tensor:
+        """Bit masks int32 [M, ceil(V / 32)] of what may stand behind each column of a tree.
+
+        Column 0 is the last written token, the answer as it stands; tokens and parents are those of the other columns
+        (parents of smaller number; -1 pads). Columns on a forbidden path allow everything: nothing gets there, since
+        the column above forbids it.
+        """
+        masks = torch.full((len(tokens), self._words), -1, dtype=torch.int32)
+        children: dict[int, list[int]] = {}
+        for column in range(1, len(tokens)):
+            if parents[column] >= 0:
+                children.setdefault(parents[column], []).append(column)
+        self._visit(0, tokens, children, masks)
+        return masks
+
+    def _visit(self, column: int, tokens: Sequence[int], children: dict[int, list[int]], masks: Tensor) -> None:
+        """Depth first: the matcher stands behind `column`, and does so again at the end."""
+        masks[column] = torch.frombuffer(bytearray(self._matcher.compute_bitmask()), dtype=torch.int32)[: self._words]
+        for child in children.get(column, ()):
+            if self._matcher.validate_tokens([tokens[child]]) == 1:
+                self._matcher.consume_token(tokens[child])
+                self._visit(child, tokens, children, masks)
+                self._matcher.rollback(1)
+
+    def write(self, tokens: Sequence[int]) -> None:
+        """The answer goes on with these tokens. What stands behind its end does not matter."""
+        self._matcher.try_consume_tokens(list(tokens))
+
+
+def forbid(logits: Tensor, masks: Tensor) -> Tensor:
+    """Logits float [..., V] with -inf where masks int32 [..., ceil(V / 32)] have no bit; a new tensor."""
+    bits = torch.arange(BITS, device=masks.device, dtype=torch.int32)
+    allowed = ((masks[..., None] >> bits) & 1).bool().flatten(-2)[..., : logits.shape[-1]]
+    return logits.masked_fill(~allowed, -torch.inf)
+
+
+def _library() -> tuple[Any, Any]:
+    """(tokenizers from Hugging Face, matchers)."""
+    try:
+        import llguidance.hf
+    except ImportError:
+        raise HeadwayError(
+            "Answers can't be held to a schema without the package llguidance; install the requirements again."
+        ) from None
+    return llguidance.hf, llguidance.LLMatcher

@@ -1,0 +1,168 @@
+"""Held to a schema: masks equal those of a matcher that walked each path anew, text is valid JSON of the schema, and
+drafting changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from backend.acceptance import Rule, SamplingSettings
+from backend.decoding.grammar import BITS, Grammar, GrammarRow, forbid
+from backend.decoding.loop import DecodeSettings, decode
+from backend.decoding.records import DecodeResult
+from backend.drafters.ngram.config import NgramConfig
+from backend.drafters.ngram.drafter import NgramDrafter
+from backend.drafters.plain.drafter import PlainDrafter
+from backend.errors import HeadwayError
+from backend.targets.target import Target
+from backend.trees import TreeShape, product
+from tests.support.drafters import OracleDrafter, random_medusa
+from tests.support.targets import target_of
+
+SCHEMA = json.dumps(
+    {
+        "type": "object",
+        "properties": {
+            "name": {"enum": ["ann", "bob", "anna"]},
+            "age": {"type": "integer", "minimum": 0, "maximum": 99},
+        },
+        "required": ["name", "age"],
+        "additionalProperties": False,
+        "x-guidance": {"whitespace_flexible": False},  # a random model would write blanks for ever
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    return target_of("llama")
+
+
+@pytest.fixture(scope="module")
+def grammar(target: Target) -> Grammar:
+    return Grammar(SCHEMA, target.tokenizer, target.vocab_size, sorted(target.eos_token_ids))
+
+
+def ids(target: Target, text: str) -> list[int]:
+    return [int(token) for token in target.tokenizer.encode(text, add_special_tokens=False)]
+
+
+def answers(
+    target: Target, drafter: Any, settings: DecodeSettings, count: int = 4, batch: int = 2
+) -> list[DecodeResult]:
+    prompts = [ids(target, f"prompt {number}") for number in range(count)]
+    found = [one for one in decode(target, drafter, prompts, settings, batch) if isinstance(one, DecodeResult)]
+    return sorted(found, key=lambda one: one.row)
+
+
+def held(grammar: Grammar, temperature: float = 0.0) -> DecodeSettings:
+    return DecodeSettings(60, Rule(), SamplingSettings(temperature=temperature), seed=3, grammar=grammar)
+
+
+def as_bools(masks: torch.Tensor, size: int) -> torch.Tensor:
+    return torch.isfinite(forbid(torch.zeros(len(masks), size), masks))
+
+
+def test_masks_of_a_tree_are_those_of_each_path_walked_alone(target: Target, grammar: Grammar) -> None:
+    """The slow twin: a new matcher for every column, fed the column's path."""
+    start = ids(target, '{"name"')
+    tokens, parents = [start[-1]], [-1]
+    for text in (":", " ", "x", ':"', "bob", '"'):  # some of these are allowed, some are not, some follow others
+        for parent, token in [(0, t) for t in ids(target, text)] + [(len(tokens) - 1, t) for t in ids(target, text)]:
+            tokens.append(token)
+            parents.append(parent)
+    row = grammar.start()
+    row.write(start)
+    masks = as_bools(row.allowed(tokens, parents), target.vocab_size)
+    reached = 0
+    for column in range(len(tokens)):
+        path, at = [], column
+        while at > 0:
+            path.append(tokens[at])
+            at = parents[at]
+        alone = grammar.start()
+        alone.write(start)
+        if alone._matcher.try_consume_tokens(path[::-1]) < len(path):
+            assert masks[column].all()
+            continue
+        reached += 1
+        expected = as_bools(alone.allowed([0], [-1]), target.vocab_size)[0]
+        assert torch.equal(masks[column], expected)
+        assert not expected.all()
+    assert 3 <= reached < len(tokens)
+    again = as_bools(row.allowed(tokens, parents), target.vocab_size)  # the row stands where it stood
+    assert torch.equal(again, masks)
+
+
+def test_columns_of_padding_are_left_alone(target: Target, grammar: Grammar) -> None:
+    token = ids(target, "{")[0]
+    masks = grammar.start().allowed([token, token, token], [-1, -1, -1])
+    assert (masks[1:] == -1).all() and not (masks[0] == -1).all()
+
+
+def test_the_mask_is_cut_at_the_vocabulary() -> None:
+    masks = torch.tensor([[1 << 3, -1]], dtype=torch.int32)
+    kept = torch.isfinite(forbid(torch.zeros(1, BITS + 2), masks))
+    assert kept.nonzero()[:, 1].tolist() == [3, BITS, BITS + 1]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_every_answer_is_json_of_the_schema(target: Target, grammar: Grammar, temperature: float) -> None:
+    """A random model says anything; held to the schema it says one of the few things allowed."""
+    for one in answers(target, PlainDrafter(), held(grammar, temperature)):
+        assert one.finish_reason == "eos"
+        said = json.loads(one.text)
+        assert set(said) == {"name", "age"} and said["name"] in ("ann", "bob", "anna") and 0 <= said["age"] <= 99
+
+
+def test_drafting_changes_no_token(target: Target, grammar: Grammar) -> None:
+    plain = [one.tokens for one in answers(target, PlainDrafter(), held(grammar))]
+    tree = product((3, 2, 1))
+    drafters = [random_medusa(target, tree), NgramDrafter(NgramConfig())]
+    for drafter in drafters:
+        for batch in (1, 3):
+            assert [one.tokens for one in answers(target, drafter, held(grammar), batch=batch)] == plain
+
+
+def test_what_is_right_is_accepted_and_the_rest_is_not(target: Target, grammar: Grammar) -> None:
+    """A drafter that knows the answer has all of it accepted, wrong siblings beside it or not."""
+    plain = answers(target, PlainDrafter(), held(grammar), count=1)[0].tokens
+    prompt = ids(target, "prompt 0")
+    oracle = OracleDrafter([prompt + plain], TreeShape(((0,), (1,), (0, 0), (0, 0, 0))), hit=1.0)
+    one = answers(target, oracle, held(grammar), count=1)[0]
+    assert one.tokens == plain and one.num_accepted >= len(plain) // 2
+
+
+def test_sampling_follows_the_target_law_under_the_grammar(target: Target) -> None:
+    """First tokens of 1,000 answers against the target's probabilities among those allowed; chi-square, p > 1e-4."""
+    choice = Grammar('{"enum": [1, 2, 3]}', target.tokenizer, target.vocab_size, sorted(target.eos_token_ids))
+    prompt, count = ids(target, "pick"), 1000
+    settings = DecodeSettings(3, Rule(), SamplingSettings(temperature=1.0), seed=1, grammar=choice)
+    drafter = random_medusa(target, product((3, 1)))
+    found = [one for one in decode(target, drafter, [prompt] * count, settings, 16) if isinstance(one, DecodeResult)]
+    allowed = ids(target, "123")
+    counts = torch.tensor([sum(one.tokens[0] == token for one in found) for token in allowed]).double()
+    assert counts.sum() == count
+    cache = target.new_cache(1, 64)
+    hidden, _ = target.prefill_with_states(cache, 0, prompt, ())
+    expected = torch.softmax(target.logits(hidden)[0, allowed].double(), 0) * count
+    assert float(((counts - expected) ** 2 / expected).sum()) < 18.4  # 2 degrees of freedom
+    assert {one.text for one in found} <= {"1", "2", "3"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [("{", "is no JSON"), ('{"type": "colour"}', "can't be followed"), ('{"$ref": "http://x/y"}', "can't be followed")],
+)
+def test_a_schema_that_cannot_be_is_one_sentence(target: Target, schema: str, problem: str) -> None:
+    with pytest.raises(HeadwayError) as caught:
+        Grammar(schema, target.tokenizer, target.vocab_size, sorted(target.eos_token_ids))
+    assert problem in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_row_knows_where_it_stands(grammar: Grammar) -> None:
+    assert isinstance(grammar.start(), GrammarRow) and grammar.start() is not grammar.start()
