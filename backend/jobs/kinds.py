@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 PATHS = ("prompts", "answers", "out", "pack", "work", "task_file")  #: settings that are files or folders
-MAYBE_PATHS = ("target", "start_from", "drafters")  #: settings that are names or paths
+MAYBE_PATHS = ("target", "start_from", "drafters", "drafter")  #: settings that are names or paths
 
 
 COMMAND_TAG = "command line"  #: of jobs that a command made for itself
@@ -29,6 +29,8 @@ DOING = {
     "train": "training",
     "evaluate": "evaluating",
     "plan": "measuring",
+    "calibrate": "calibrating",
+    "cost": "timing",
     "sweep": "sweeping",
 }
 
@@ -153,6 +155,22 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
             "backend.jobs.plan_config:PlanJobConfig",
             "backend.jobs.plan_job:run",
             ("batch_tokens", "draft_vocab", "num_heads"),
+            output="",
+        ),
+        JobKind(
+            "calibrate",
+            "Calibrate",
+            "backend.jobs.calibrate_config:CalibrateJobConfig",
+            "backend.jobs.calibrate_job:run",
+            ("batch", "nodes", "max_new_tokens"),
+            output="",
+        ),
+        JobKind(
+            "cost",
+            "Cost",
+            "backend.jobs.cost_config:CostJobConfig",
+            "backend.jobs.cost_job:run",
+            ("batches", "contexts"),
             output="",
         ),
         JobKind(

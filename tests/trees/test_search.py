@@ -8,10 +8,13 @@ import torch
 
 from backend.trees import TreeShape, chain, product
 from backend.trees.search import (
+    HitTable,
     acceptance_length_from_ranks,
     best_tree,
     best_tree_from_ranks,
+    curve_of_values,
     expected_acceptance_length,
+    tree_curve,
 )
 
 HITS = [[0.6, 0.2, 0.1], [0.4, 0.2, 0.05], [0.3, 0.1, 0.1]]
@@ -78,3 +81,38 @@ def test_joint_length_equals_walking_the_tree_at_each_position() -> None:
 def test_positions_without_a_label_are_left_out() -> None:
     ranks = torch.tensor([[0, 0], [0, -100]])
     assert acceptance_length_from_ranks(chain(2), ranks) == pytest.approx(3.0)
+
+
+ALL_PATHS = [path for depth in (1, 2, 3) for path in itertools.product(range(2), repeat=depth)]
+
+
+def test_one_growth_gives_the_best_tree_of_every_size_for_rates_in_any_order() -> None:
+    rng = random.Random(0)
+    for _ in range(4):
+        hits = [sorted((rng.random() / 2, rng.random() / 2)) for _ in range(3)]  # the second rank is the better one
+        curve = tree_curve(HitTable(hits), 5)
+        for nodes in range(1, 6):
+            best = max(expected_acceptance_length(tree, hits) for tree in all_trees(nodes, ALL_PATHS))
+            assert curve.lengths[nodes] == pytest.approx(best)
+            assert expected_acceptance_length(curve.shape(nodes), hits) == pytest.approx(best)
+
+
+def test_conditional_rates_win_over_independent_ones() -> None:
+    rng = random.Random(1)
+    for _ in range(4):
+        hits = [[rng.random() / 2, rng.random() / 2] for _ in range(3)]
+        inner = [(), *(path for path in ALL_PATHS if len(path) < 3)]
+        table = HitTable(hits, {path: [rng.random() / 2, rng.random() / 2] for path in inner if rng.random() < 0.7})
+        curve = tree_curve(table, 5)
+        for nodes in range(1, 6):
+            best = max(1 + sum(map(table.value, tree.paths)) for tree in all_trees(nodes, ALL_PATHS))
+            assert curve.lengths[nodes] == pytest.approx(best)
+    assert HitTable([[0.5]], {(0, 0): [0.25]}).value((0, 0, 0)) == 0.0  # nothing is known of depth 2 itself
+    assert HitTable([[0.5], [0.5]], {(0, 0): [0.25]}).value((0, 0, 0)) == pytest.approx(0.0625)
+
+
+def test_a_curve_is_as_long_as_there_are_nodes_worth_having() -> None:
+    curve = tree_curve(HitTable([[0.8, 0.1], [0.5]]), 64)
+    assert curve.order == ((0,), (0, 0), (1,), (1, 0)) and curve.lengths == pytest.approx((1, 1.8, 2.2, 2.3, 2.35))
+    assert curve_of_values({(0,): 0.5, (0, 1): 0.25}, 9, 2, 3).order == ((0,), (0, 1))
+    assert tree_curve(HitTable([[0.0]]), 3).num_nodes == 0

@@ -1,0 +1,42 @@
+"""What a tuned tree really does: an evaluation of it beside plain decoding and the drafter's own tree, in turns."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from backend.errors import HeadwayError
+from backend.jobs.as_text import validated
+from backend.jobs.recorded import run_command
+from backend.settings import Settings
+from backend.tuning.tuned import Tuned
+
+
+def measured(args: argparse.Namespace, settings: Settings, tuned: Tuned) -> dict[str, Any]:
+    """{conditions, rows}: the rows of whole sets, plain decoding among them. Raises HeadwayError."""
+    if not tuned.best.shape.num_nodes:
+        raise HeadwayError("There is no tree to measure: plain decoding is the fastest.")
+    about = tuned.conditions["calibration"]
+    config = validated(
+        "evaluate",
+        {
+            "target": about["target"],
+            "drafters": [about["drafter"]["spec"]],
+            "trees": [json.dumps(tuned.best.shape.to_json())],
+            "prompts": args.measure,
+            "limit": args.limit,
+            "temperatures": [tuned.conditions["temperature"]],
+            "batches": [args.batch],
+            "max_new_tokens": args.max_new_tokens,
+            "dtype": about["dtype"],
+            "sampled": args.sampled,
+        },
+    )
+    with tempfile.TemporaryDirectory() as work:
+        done = run_command("evaluate", config, args, settings, Path(work))
+        table = json.loads(Path(done["table"]).read_text(encoding="utf-8"))
+    rows = [row for row in table["rows"] if row["category"] is None]
+    return {"conditions": table["setup"], "rows": rows}

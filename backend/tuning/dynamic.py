@@ -1,0 +1,144 @@
+"""What EAGLE-2's dynamic trees would have accepted, replayed from a calibration, and which of them is fastest.
+
+At each position the drafted tree holds the drafter's confidence in every node; a dynamic tree is a part of it, chosen
+by confidence (drafters/growing.py grows the same one). Candidates beyond the drafted tree are not known, so wide
+dynamic trees come out a little worse here than they are. Knows records and costs; runs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backend.analysis.calibration import Replay, Walk, probability, replay_lengths, whole
+from backend.drafters.growing import TIE_BREAK, DynamicShape
+from backend.errors import HeadwayError
+from backend.trees.shapes import TreeShape
+from backend.tuning.calibration import Calibration
+from backend.tuning.cost_curve import CostCurve, Estimate, Growth
+from backend.tuning.notation import three_numbers
+
+LEVELS, TOP_KS, SIZES = (2, 3, 4, 6, 8), (2, 4, 10), (4, 8, 12, 16, 24, 32, 48, 59)
+MOST_PROMPTS = 60  #: that a grid is replayed on; the best is then replayed on all
+UNLIKELY = -1e9
+
+
+@dataclass(frozen=True)
+class DynamicCandidate:
+    """A dynamic tree with what is expected of it."""
+
+    shape: DynamicShape
+    replay: Replay
+    step: Estimate
+    batch: int
+
+    @property
+    def tokens_per_s(self) -> float:
+        return 1000 * self.batch * self.replay.acceptance_length / self.step.ms
+
+    def to_dict(self) -> dict[str, Any]:
+        between = self.replay.interval()
+        return {
+            "levels": self.shape.depth, "top_k": self.shape.top_k, "num_nodes": self.shape.num_nodes,
+            "expected_acceptance_length": self.replay.acceptance_length,
+            "acceptance_interval": None if between is None else {"low": between.low, "high": between.high},
+            "step_ms": self.step.ms, "expected_tokens_per_s": self.tokens_per_s,
+            "extrapolated": self.step.extrapolated,
+            **three_numbers(self.shape.depth, self.shape.top_k, self.shape.num_nodes),
+        }  # fmt: skip
+
+
+def growth_of(shape: DynamicShape) -> Growth:
+    """What drafting it depends on: `top_k` nodes are extended at every level but the last."""
+    return Growth(shape.depth, shape.top_k * (shape.depth - 1), shape.num_nodes)
+
+
+def best_dynamic(calibration: Calibration, cost: CostCurve, nodes: int, batch: int, context: int) -> DynamicCandidate:
+    """The fastest of a grid of dynamic trees of at most `nodes` nodes. Raises HeadwayError when none is possible."""
+    shapes = possible(calibration.shape.max_depth, nodes)
+    if not shapes:
+        raise HeadwayError(f"No dynamic tree has {nodes} nodes; allow more.")
+    known = [Drafted.of(walk, calibration.shape) for walk in calibration.walks]
+    some = known[:: max(1, len(known) // MOST_PROMPTS)]
+
+    def judged(shape: DynamicShape, answers: Sequence[Drafted]) -> DynamicCandidate:
+        replay = replay_lengths([one.accepted(shape) for one in answers])
+        return DynamicCandidate(shape, replay, cost.step(growth_of(shape), batch, context), batch)
+
+    best = max((judged(shape, some) for shape in shapes), key=lambda one: one.tokens_per_s)
+    return judged(best.shape, known)
+
+
+def possible(max_depth: int, nodes: int) -> list[DynamicShape]:
+    """The grid, without what can't be."""
+    found = []
+    for levels in LEVELS:
+        for top_k in TOP_KS:
+            for size in SIZES:
+                if levels <= max_depth and levels <= size <= min(nodes, top_k + (levels - 1) * top_k**2):
+                    found.append(DynamicShape(levels, top_k, size))
+    return found
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """What was drafted along one answer. bool [T, N]: whether a node came true; float [T, N]: the logarithm of the
+    product of probabilities along its path.
+    """
+
+    tree: TreeShape
+    right: NDArray[np.bool_]
+    total: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, walk: Walk, tree: TreeShape) -> Drafted:
+        ranks = whole(walk)
+        right = np.ones((len(ranks), tree.num_nodes + 1), dtype=bool)  # by column
+        for column, path in enumerate(tree.paths, start=1):
+            right[:, column] = right[:, tree.parents[column]] & (ranks[:, len(path) - 1] == path[-1])
+        return cls(tree, right[:, 1:], _path_scores(tree, probability(walk.confidence[: len(ranks)])))
+
+    def accepted(self, shape: DynamicShape) -> NDArray[np.int64]:
+        """[T]: guesses that a step with this dynamic tree accepts; a node is kept with its ancestors only."""
+        found: NDArray[np.int64] = (self.right & self._kept(shape)).sum(axis=1)
+        return found
+
+    def _kept(self, shape: DynamicShape) -> NDArray[np.bool_]:
+        """bool [T, N]: the nodes that stay: of all that are offered the likeliest paths."""
+        tree, total = self.tree, self.total
+        offered = np.zeros(total.shape, dtype=bool)
+        frontier = np.ones((len(total), tree.num_nodes + 1), dtype=bool)  # by column; the root is extended at first
+        for level in range(1, shape.depth + 1):
+            places = [i for i, path in enumerate(tree.paths) if len(path) == level and path[-1] < shape.top_k]
+            if not places:
+                break
+            parents = [tree.parents[place + 1] for place in places]
+            offered[:, places] = frontier[:, parents] & (total[:, places] > UNLIKELY)
+            frontier = np.zeros_like(frontier)
+            chosen = _top(np.where(offered[:, places], total[:, places], UNLIKELY), shape.top_k)
+            frontier[:, [place + 1 for place in places]] = chosen
+        return _top(np.where(offered, total, UNLIKELY), shape.num_nodes)
+
+
+def _path_scores(drafted: TreeShape, probs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[T, N]: the logarithm of the product of probabilities along each path."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own = np.nan_to_num(np.log(probs), nan=UNLIKELY, neginf=UNLIKELY) - TIE_BREAK
+    total = own.copy()
+    for place, parent in enumerate(drafted.parents[1:]):
+        if parent > 0:
+            total[:, place] += total[:, parent - 1]
+    return total
+
+
+def _top(scores: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
+    """The `count` greatest of each row that are likely at all."""
+    if scores.shape[1] > count:
+        bar = -np.partition(-scores, count - 1, axis=1)[:, count - 1 : count]
+        return (scores >= bar) & (scores > UNLIKELY)
+    likely: NDArray[np.bool_] = scores > UNLIKELY
+    return likely

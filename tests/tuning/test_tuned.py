@@ -1,0 +1,148 @@
+"""What is tuned from made-up calibrations: trees, stops, dynamic trees, schedules; and the mistakes one can make."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from backend.analysis.calibration import replay
+from backend.errors import HeadwayError
+from backend.trees import TreeShape, chain
+from backend.trees.search import HitTable, expected_acceptance_length
+from backend.tuning.calibration import Calibration, calibration_from
+from backend.tuning.cost_curve import CostCurve, Growth, PassCost
+from backend.tuning.notation import notations, sglang_schedule, vllm_schedule
+from backend.tuning.stopping import best_stopping
+from backend.tuning.tree_choice import Candidate, fastest
+from backend.tuning.tuned import tune_calibration, tune_hits
+from tests.tuning.made_up import RATES, SHAPE, calibration, cost
+
+MADE = calibration()
+
+
+def test_rates_alone_give_the_longest_tree() -> None:
+    found = tune_hits(HitTable([[0.6], [0.4], [0.3]]), None, 3)
+    assert found.best.shape == chain(3) and f"{found.best.length:.2f}" == "1.91"
+    assert found.best.tokens_per_s is None
+    wide = tune_hits(HitTable([[0.3, 0.3, 0.2], [0.3, 0.25], [0.3]]), None, 15)
+    assert wide.best.shape.num_nodes == 15 and f"{wide.best.length:.2f}" == "2.37"
+
+
+def test_with_costs_the_quotient_decides_over_all_sizes_and_depths() -> None:
+    prices = cost(slope=2.0)
+    found = tune_hits(HitTable(RATES), prices, 30, context=128)
+
+    def speed(shape: TreeShape) -> float:
+        return expected_acceptance_length(shape, RATES) / prices.step(Growth.of(shape), 1, 128).ms
+
+    best = max(speed(one.shape) for one in found.sizes)
+    assert found.best.tokens_per_s == pytest.approx(1000 * best)
+    for other in (chain(1), chain(2), chain(3), TreeShape(((0,), (1,), (0, 0), (1, 0))), TreeShape(())):
+        assert found.best.tokens_per_s is not None and found.best.tokens_per_s >= 1000 * speed(other)
+
+
+def test_where_a_row_costs_as_much_as_a_pass_nothing_is_drafted() -> None:
+    found = tune_hits(HitTable([[0.3], [0.2]]), cost(slope=20.0), 8, context=128)
+    assert found.best.shape.num_nodes == 0 and "Plain decoding is the fastest" in found.notes[-1]
+
+
+def test_beyond_what_was_measured_is_said() -> None:
+    short = CostCurve((PassCost(1, 1, 0, 10, 10, 10, 1), PassCost(2, 1, 0, 10.01, 10, 10, 1)))
+    found = tune_hits(HitTable([[0.5, 0.2], [0.4]]), short, 8)
+    assert found.best.extrapolated and "beyond what was measured" in found.notes[-1]
+
+
+def test_a_replayed_decode_is_near_the_expectation_and_has_an_interval() -> None:
+    found = tune_calibration(MADE, None, 12)
+    assert found.best.length == pytest.approx(expected_acceptance_length(found.best.shape, RATES), rel=0.05)
+    assert found.best.interval is not None and found.best.interval.low < found.best.length < found.best.interval.high
+    assert [one.shape.num_nodes for one in found.sizes] == list(range(13))
+    lengths = [one.length for one in found.sizes]
+    assert lengths == sorted(lengths)
+    assert found.best.length == replay(found.best.shape, MADE.walks).acceptance_length
+
+
+def test_everything_is_on_one_footing() -> None:
+    prices = cost(slope=0.8)
+    found = tune_calibration(MADE, prices, 20, context=128)
+    data = found.to_dict()
+    assert data["expected_tokens_per_s"] > data["plain_tokens_per_s"] and data["speedup"] > 1
+    assert data["speed_interval"]["low"] < data["expected_tokens_per_s"] < data["speed_interval"]["high"]
+    assert found.dynamic is None  # the candidates of Medusa heads do not depend on the path
+    assert found.stopping is not None
+    best_chain = max(
+        replay(chain(d), MADE.walks).acceptance_length / prices.step(Growth.of(chain(d)), 1, 128).ms for d in range(4)
+    )
+    assert found.stopping.tokens_per_s > 1000 * best_chain  # its confidence says when a guess is right
+    speeds = {line["batch"]: line["speedup"] for line in data["batches"]}
+    assert speeds[1] > speeds[16] >= 1 and min(speeds) == 1
+    assert data["num_speculative_tokens_per_batch_size"][0][0] == 1
+
+
+def test_a_confidence_that_says_nothing_stops_nowhere_or_everywhere() -> None:
+    prices = cost(slope=0.8)
+    same = calibration(confidence=0.5)
+    found = best_stopping(same.walks, SHAPE, prices, 128)
+    assert found is not None
+    best_chain = max(
+        replay(chain(d), same.walks).acceptance_length / prices.step(Growth.of(chain(d)), 1, 128).ms for d in range(4)
+    )
+    assert found.tokens_per_s == pytest.approx(1000 * best_chain, rel=0.02)
+    assert max(found.depths) == pytest.approx(1)
+
+
+def test_stops_by_confidence_are_refused_for_sampled_children_and_need_a_confidence() -> None:
+    with pytest.raises(HeadwayError, match="chosen children"):
+        best_stopping(MADE.walks, SHAPE, cost(), 128, sampled=True)
+    assert best_stopping(calibration(confidence=float("nan")).walks, SHAPE, cost(), 128) is not None
+    silent = [type(w)(w.prompt, "", 0.0, 9, w.ranks, np.full_like(w.confidence, 255)) for w in MADE.walks]
+    assert best_stopping(silent, SHAPE, cost(), 128) is None
+
+
+def test_only_one_temperature_and_domain() -> None:
+    assert {walk.category for walk in MADE.only(0.0, "x").walks} == {"x"}
+    with pytest.raises(HeadwayError, match="at temperature 1; it was made at 0"):
+        MADE.only(1.0)
+    with pytest.raises(HeadwayError, match="domain 'z'; it knows x, y"):
+        MADE.only(0.0, "z")
+
+
+def test_a_calibration_survives_its_file_and_others_are_refused() -> None:
+    data = MADE.to_dict()
+    again = calibration_from(data, "x")
+    assert again.positions == MADE.positions and (again.whole_ranks == MADE.whole_ranks).all()
+    for broken in ({}, [], data | {"walks": [{}]}, data | {"format": 2}, data | {"shape": [[0, 0]]}, None):
+        with pytest.raises(HeadwayError, match="x is no calibration"):
+            calibration_from(broken, "x")
+    with pytest.raises(HeadwayError, match="don't fit its tree"):
+        calibration_from(data | {"shape": [[0]]}, "x")
+    with pytest.raises(HeadwayError, match="x is empty"):
+        calibration_from(data | {"walks": []}, "x")
+    with pytest.raises(HeadwayError, match="no position whose next 3 tokens"):
+        tune_calibration(Calibration(SHAPE, 3, True, ()), None, 4)
+
+
+@pytest.mark.parametrize("nodes", [0, -1, 513])
+def test_a_tree_has_some_nodes(nodes: int) -> None:
+    with pytest.raises(HeadwayError, match="1 to 512 drafted nodes"):
+        tune_hits(HitTable([[0.5]]), None, nodes)
+
+
+def test_counts_of_others_include_the_root() -> None:
+    words = notations(TreeShape(((0,), (1,), (2,), (0, 0), (0, 0, 0))))
+    assert words["eagle"] == {"total_token": 6, "depth": 2, "top_k": 3}
+    assert words["sglang"] == {
+        "speculative_num_steps": 3, "speculative_eagle_topk": 3, "speculative_num_draft_tokens": 6,
+    }  # fmt: skip
+    assert words["medusa_choices"] == [[0], [1], [2], [0, 0], [0, 0, 0]]
+
+
+def test_schedules_join_batches_of_one_depth() -> None:
+    depths = [(1, 4), (2, 4), (4, 2), (8, 2), (16, 0)]
+    assert vllm_schedule(depths) == [[1, 3, 4], [4, 15, 2], [16, 16, 0]]
+    assert sglang_schedule(depths) == {"1": [4], "4": [2], "16": [0]}
+    assert vllm_schedule([]) == []
+
+
+def test_of_equals_the_smaller_tree_is_taken() -> None:
+    assert fastest([Candidate(chain(3), 2.0), Candidate(chain(2), 2.0), Candidate(chain(1), 1.5)]).shape == chain(2)
