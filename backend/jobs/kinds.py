@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from backend.jobs.context import JobContext
 
 
-PATHS = ("prompts", "answers", "out", "pack", "work", "task_file")  #: settings that are files or folders
+PATHS = ("prompts", "answers", "out", "version_out", "pack", "work", "task_file")  #: settings that are files or folders
 MAYBE_PATHS = ("target", "start_from", "drafters", "drafter")  #: settings that are names or paths
 
 
@@ -27,6 +27,7 @@ COMMAND_TAG = "command line"  #: of jobs that a command made for itself
 DOING = {
     "distill": "distilling",
     "train": "training",
+    "joint": "training",
     "evaluate": "evaluating",
     "plan": "measuring",
     "calibrate": "calibrating",
@@ -139,6 +140,13 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
             "Train",
             "backend.jobs.configs:TrainJobConfig",
             "backend.jobs.train_job:run",
+            ("batch_tokens", "draft_vocab", "num_heads"),
+        ),
+        JobKind(
+            "joint",
+            "Train jointly",
+            "backend.jobs.joint_config:JointJobConfig",
+            "backend.jobs.joint_job:run",
             ("batch_tokens", "draft_vocab", "num_heads"),
         ),
         JobKind(

@@ -1,0 +1,194 @@
+"""Joint training as a job: a new version of the target, its heads, and what the change has cost.
+
+The new version is another target with an identity of its own, in a folder of its own that says where it came from; the
+heads are made for it and refuse the original. How much worse it is than the original is measured on held-out answers
+and stored with both. Knows contexts, not who is behind them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from backend.data.answers import Answer
+from backend.drafters.checkpoint import DrafterMeta, flush_to_disk, read_meta, write_json_atomically
+from backend.drafters.learning import Evaluation
+from backend.drafters.medusa.recipe import RECIPE
+from backend.drafters.medusa.train import MedusaLearner
+from backend.engine.remember import register_drafter, register_version
+from backend.errors import Cancelled, HeadwayError
+from backend.jobs.context import JobContext
+from backend.jobs.joint_config import JointJobConfig
+from backend.jobs.locks import only_one
+from backend.jobs.opening import holding, open_for
+from backend.jobs.places import chosen_place, release
+from backend.jobs.provenance import provenance
+from backend.jobs.train_job import check_tokens, read_any
+from backend.targets.loading import load_model
+from backend.targets.opening import open_target
+from backend.targets.target import Target
+from backend.training.features import FeatureStore, capture
+from backend.training.joint import Backbone, train_jointly
+from backend.training.quality import quality_loss
+from backend.training.split import split_held_out
+from backend.training.token_map import choose_tokens
+from backend.trees.search import acceptance_length_from_ranks, best_tree_from_ranks
+
+VERSION_NOTE: Final = "headway-version.json"  #: in the folder of a version that was made here
+RUN: Final = "run"
+
+
+def run(config: JointJobConfig, context: JobContext) -> dict[str, Any]:
+    """Train, write both folders and measure. Returns {out, version_out, quality, numbers, tree}.
+
+    Raises HeadwayError for anything the person can mend, Cancelled when asked to stop.
+    """
+    dataset = context.pin([Path(config.answers)])
+    answers = read_any(Path(config.answers))
+    name = config.name or f"medusa2-{Path(config.target).name}"
+    out = chosen_place(context.folder, config.out, context.settings.drafters, name)
+    version_out = Path(config.version_out).expanduser().absolute() if config.version_out else _beside(out)
+    _check_free(version_out)
+    training, held = split_held_out(answers, config.held_out)
+    original = open_for(config, context)
+    check_tokens(config, answers, original)  # type: ignore[arg-type]  # of the config it reads one field that both have
+    with (
+        only_one(out.parent / f".{out.name}.lock", str(out), patience_s=2),
+        holding(context, original, f"training {out.name}"),
+    ):
+        learner = _trained(config, context, original, training, version_out)
+        changed = open_target(str(version_out), context.settings, original.device, original.dtype)
+        lost = quality_loss(original, changed, held, context.should_stop).as_numbers()
+        note = {"made_by": "medusa-2", "original": original.identity.to_dict(), "quality": lost}
+        write_json_atomically(version_out / VERSION_NOTE, note | provenance("joint", config))
+        counts, ranks = _evaluated(learner, _features(context, changed, held))
+        tree = best_tree_from_ranks(ranks, config.tree_nodes)
+        numbers = {
+            "held_out_positions": int(counts.positions[0]),
+            "held_out": {key: round(value, 4) for key, value in counts.as_metrics().items()},
+            "hit_rates": [[round(rate, 5) for rate in row] for row in counts.hit_rates()],
+            "expected_acceptance_length": round(acceptance_length_from_ranks(tree, ranks), 4),
+            "target_changed": lost,
+        }
+        meta = DrafterMeta(
+            family="medusa",
+            name=config.name or out.name,
+            config={},
+            version=changed.identity.to_dict(),
+            tree=tree.to_json(),
+            numbers=numbers,
+            lineage=provenance("joint", config)
+            | {
+                "target": version_out.name,
+                "original": {"target": Path(config.target).name, "version": original.identity.to_dict()},
+                "answers": Path(config.answers).name,
+                "dataset_sha256": next(iter(dataset.values()), ""),
+                "joint": config.joint.model_dump(),
+                "drafter": config.drafter.model_dump(),
+                "job": context.job_id,
+            },
+        )
+        RECIPE.save(out, learner, meta, torch.float16 if config.half else torch.float32)
+        release(out)
+    _remember(context, changed, out)
+    return {"out": str(out), "version_out": str(version_out), "quality": lost, "numbers": numbers, "tree": meta.tree}
+
+
+def _beside(out: Path) -> Path:
+    return out.with_name(f"{out.name}-target")
+
+
+def _check_free(folder: Path) -> None:
+    if folder.exists() and not (folder / VERSION_NOTE).is_file():
+        raise HeadwayError(f"{folder} exists and was not made by this job; choose another folder for the new target.")
+
+
+class _Reporter:
+    """Numbers to the context."""
+
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
+
+    def report(self, step: int, total: int, metrics: dict[str, float]) -> None:
+        self._context.metrics(step, metrics)
+        words = [f"heads' loss {metrics['loss']:.3f}"]
+        if "kl_per_token" in metrics:
+            words.append(f"KL to the original {metrics['kl_per_token']:.4f}")
+        self._context.progress(step, total, "steps", ", ".join(words))
+
+    def resumed(self, step: int) -> None:
+        self._context.resumed_at(step)
+
+
+def _trained(
+    config: JointJobConfig, context: JobContext, original: Target, training: Sequence[Answer], version_out: Path
+) -> MedusaLearner:
+    """Train to the end and write the new target's folder."""
+    tokens: Tensor | None = None
+    if config.drafter.draft_vocab:
+        size = min(config.drafter.draft_vocab, original.vocab_size)
+        tokens, _ = choose_tokens(training, original.vocab_size, size, original.eos_token_ids)
+    learner = RECIPE.new_learner(config.drafter, original, tokens, None)
+    loaded = load_model(
+        config.target, original.device, original.dtype, config.trust_remote_code, settings=context.settings
+    )
+    backbone = Backbone.of(loaded.model, config.joint)
+    done = train_jointly(
+        config.joint, backbone, learner, original, training, _Reporter(context), context.should_stop,
+        context.folder / RUN,
+    )  # fmt: skip
+    if not done:
+        raise Cancelled("Joint training was stopped; resume the job and it goes on where it stopped.")
+    _write_version(version_out, backbone.merged(), loaded.tokenizer)
+    return learner
+
+
+def _write_version(folder: Path, model: Any, tokenizer: Any) -> None:
+    """The new target as a Hugging Face folder, whole or not at all; one that this job wrote before is replaced."""
+    partial = folder.parent / f".{folder.name}.{uuid.uuid4().hex[:8]}.partial"
+    try:
+        partial.mkdir(parents=True)
+        model.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+        (partial / VERSION_NOTE).write_text(json.dumps({"made_by": "medusa-2"}), encoding="utf-8")
+        for file in partial.iterdir():
+            flush_to_disk(file)
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+        flush_to_disk(folder.parent)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise HeadwayError(f"The new target could not be written to {folder}: {error.strerror or error}.") from error
+
+
+def _features(context: JobContext, changed: Target, held: Sequence[Answer]) -> FeatureStore:
+    folder = context.folder / f"held-out-{changed.identity.weights_id[:8]}"
+    return capture(changed, held, folder, should_stop=context.should_stop)
+
+
+def _evaluated(learner: MedusaLearner, features: FeatureStore) -> tuple[Evaluation, Tensor]:
+    """Counts over all positions, and ranks int64 [P, K]."""
+    learner.model.eval()
+    device = next(learner.model.parameters()).device
+    parts = [
+        learner.evaluate(features.batch(positions, learner.horizon).to(device))
+        for positions in torch.arange(len(features)).split(1024)
+    ]
+    counts = [one for one, _ in parts]
+    return sum(counts[1:], start=counts[0]), torch.cat([ranks for _, ranks in parts]).cpu()
+
+
+def _remember(context: JobContext, changed: Target, out: Path) -> None:
+    if context.store is None:
+        return
+    version_id = register_version(context.store, changed)
+    drafter_id = register_drafter(context.store, str(out), version_id)
+    context.link(version_id=version_id, drafter_id=drafter_id)
+    context.log(f"{read_meta(out).name} is made for the new version {changed.identity.weights_id[:8]}.")
