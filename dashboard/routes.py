@@ -32,6 +32,7 @@ from dashboard.runs import Runs
 from dashboard.services import Services
 from dashboard.streams import run_events
 from dashboard.tasks import Tasks
+from dashboard.trees import Trees, tree_routes
 
 MEDIA_TYPES = {"js": "text/javascript", "css": "text/css"}
 
@@ -72,6 +73,7 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         Route("/headway/runs/{run_id}/cancel", cancel, methods=["POST"]),
         Route("/headway/runs/{run_id}/share", share, methods=["POST"]),
         *evaluation_routes(Tables(jobs)),
+        *tree_routes(Trees(jobs)),
         *sweep_routes(Sweeps(jobs)),
         *job_routes(jobs, heartbeat_s),
         *data_routes(Datasets(services, jobs), Tasks()),

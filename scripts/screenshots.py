@@ -27,7 +27,15 @@ FLAGS = [
     "--disable-sync",
 ]
 SIZES = {1440: 900, 800: 1000}
-PAGES = {"home": "/", "data": "/data", "train": "/train", "evaluate": "/evaluate", "runs": "/runs", "learn": "/learn"}
+PAGES = {
+    "home": "/",
+    "data": "/data",
+    "train": "/train",
+    "evaluate": "/evaluate",
+    "trees": "/trees",
+    "runs": "/runs",
+    "learn": "/learn",
+}
 IS_THERE = "window.headway && window.headway.feed.status"
 HAS_STEPS = "window.headway?.live?.last >= 12"
 IS_OVER = "window.headway?.live?.run?.over"

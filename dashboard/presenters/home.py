@@ -19,7 +19,7 @@ PROOFS: dict[str, tuple[str, ...]] = {
 NEXT: dict[str, tuple[str, str, str]] = {
     "data": ("Make training data", "/data", "Let {name} answer prompts: draft heads learn from its own words."),
     "trained": ("Train draft heads", "/train", "{name} has training data; heads that learn from it come next."),
-    "tuned": ("Find the fastest tree", "/tune", "{name} has heads; measure which draft tree is fastest here."),
+    "tuned": ("Find the fastest tree", "/trees", "{name} has heads; measure which draft tree is fastest here."),
     "checked": ("Evaluate the heads", "/evaluate", "{name} has heads; measure what they bring on prompts like yours."),
     "exported": ("Export", "/export", "{name} is checked; hand its heads to the engine that serves it."),
 }

@@ -122,7 +122,8 @@ function kindOf(node, tree) {
   return { [ACCEPTED]: "accepted", [REJECTED]: "rejected" }[tree.verdicts[node.column]] || "unreached";
 }
 
-function drawing(plan, tree) {
+/** The picture of a laid out tree. */
+export function drawing(plan, tree) {
   const edges = plan.nodes.filter((node) => node.parent).map((node) => edge(node, kindOf(node, tree)));
   // The accepted path last, so that it lies on top.
   edges.sort((a, b) => Number(a.classList.contains("accepted")) - Number(b.classList.contains("accepted")));

@@ -1,0 +1,94 @@
+"""What the events of the Trees page do. Never raises; errors become one sentence.
+
+The value of the page's view is {plotly, jobs, error, at}: the jobs that were started just now; `at` differs each time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from backend.errors import HeadwayError
+from dashboard.components.plotly_js import plotly_path
+from dashboard.jobs import Jobs
+from dashboard.pages.live_handlers import drafter_choice
+from dashboard.pages.trees_form import TreesValues
+from dashboard.presenters.trees import job_name
+from dashboard.runs import PERSONS_ERRORS, one_sentence
+from dashboard.services import Services
+
+QUICK_LIMIT, QUICK_TOKENS, QUICK_SECONDS = 40, 64, 120  #: of what the empty page starts
+
+
+class TreesHandlers:
+    def __init__(self, services: Services, jobs: Jobs) -> None:
+        self._services, self._jobs = services, jobs
+        self._at = itertools.count(1)
+
+    def first(self) -> TreesValues:
+        """The form of a new page."""
+        target = self._services.settings.default_target
+        specs = [spec for _, spec in self.drafters(target)]
+        held = self._held_out()
+        return TreesValues(target, specs[0] if specs else "builtin-medusa", str(held) if held else "")
+
+    def drafters(self, target: str) -> list[tuple[str, str]]:
+        """(label, spec) of what can draft for the target; none for a target that cannot be."""
+        try:
+            offered = self._services.engine.drafters(target)
+        except PERSONS_ERRORS:
+            return []
+        return [drafter_choice(one, target) for one in offered if one["spec"] != "none"]
+
+    def load(self, request: gr.Request) -> list[Any]:
+        """The page was loaded: all fields, and nothing that was started."""
+        named = {name: request.query_params[name] for name in ("target", "drafter") if request.query_params.get(name)}
+        values = replace(self.first(), **named)
+        filled = values.to_components()
+        filled[1] = self.choices(values.target) | {"value": values.drafter}
+        return [*filled, self._shown([])]
+
+    def choices(self, target: str) -> Any:
+        """Another target: what can draft for it."""
+        offered = self.drafters(target)
+        return gr.update(choices=offered, value=offered[0][1] if offered else None)
+
+    def calibrate(self, *values: Any) -> dict[str, Any]:
+        return self._started(lambda: [("calibrate", TreesValues(*values).calibration())])
+
+    def cost(self, *values: Any) -> dict[str, Any]:
+        return self._started(lambda: [("cost", TreesValues(*values).timing())])
+
+    def begin(self, *values: Any) -> dict[str, Any]:
+        """Both, small: what the empty page offers."""
+
+        def configs() -> list[tuple[str, dict[str, Any]]]:
+            form = replace(TreesValues(*values), limit=QUICK_LIMIT, max_new_tokens=QUICK_TOKENS, seconds=QUICK_SECONDS)
+            return [("calibrate", form.calibration()), ("cost", form.timing())]
+
+        return self._started(configs)
+
+    def _started(self, configs: Callable[[], list[tuple[str, dict[str, Any]]]]) -> dict[str, Any]:
+        try:
+            made = configs()
+            for kind, config in made:  # none is started where one of them is wrong
+                self._jobs.check(kind, config)
+            return self._shown([self._jobs.start(kind, config, name=job_name(config)) for kind, config in made])
+        except HeadwayError as error:
+            return self._shown([], str(error))
+        except Exception as error:
+            return self._shown([], one_sentence(error))
+
+    def _shown(self, jobs: list[str], error: str | None = None) -> dict[str, Any]:
+        return {"plotly": plotly_path(), "jobs": jobs, "error": error, "at": next(self._at)}
+
+    def _held_out(self) -> Path | None:
+        """The project's own held-out prompts lie beside its demo prompts."""
+        demo = self._services.settings.demo_prompts
+        held = None if demo is None else demo.with_name("heldout.jsonl")
+        return held if held is not None and held.is_file() else None

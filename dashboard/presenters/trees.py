@@ -1,0 +1,42 @@
+"""Calibrations and cost curves as choices of the Trees page. Pure; knows no store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from storage.job_records import JobRecord
+
+
+def choice_row(job: JobRecord) -> dict[str, Any]:
+    """{id, label, target, drafter, at, note} of a finished job."""
+    config, result = job.config, job.result or {}
+    target, drafter = _short(config.get("target")), _short(config.get("drafter"))
+    return {
+        "id": job.id,
+        "label": f"{drafter} on {target}",
+        "target": config.get("target"),
+        "drafter": config.get("drafter"),
+        "at": job.finished_at.isoformat() if job.finished_at is not None else None,
+        "note": _calibrated(config, result) if job.kind == "calibrate" else _timed(result),
+    }
+
+
+def _calibrated(config: dict[str, Any], result: dict[str, Any]) -> str:
+    hot = [value for value in config.get("temperatures", []) if value]
+    return f"{result.get('positions', 0):,} positions" + (f", T to {max(hot):g}" if hot else "")
+
+
+def _timed(result: dict[str, Any]) -> str:
+    rounds = result.get("rounds", 0)
+    return f"{rounds} round{'' if rounds == 1 else 's'}" + (", contended" if result.get("contended") else "")
+
+
+def _short(name: Any) -> str:
+    text = str(name or "")
+    return text if text.startswith("draft:") else Path(text).name or text
+
+
+def job_name(config: dict[str, Any]) -> str:
+    """How a job that the page starts is called."""
+    return f"{_short(config.get('drafter'))} on {_short(config.get('target'))}"
