@@ -1,0 +1,137 @@
+"""The validator: a folder held against what the engine looks for, key by key, because the engines do not.
+
+check_tensors.py compares tensors, check_medusa.py and check_layers.py know each family's traps. Loads no engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from backend.errors import HeadwayError
+from backend.formats.check_layers import check_eagle, check_eagle3
+from backend.formats.check_medusa import check_medusa
+from backend.formats.check_tensors import Case, check_architecture, compare
+from backend.formats.facts import TargetFacts, same_numbers
+from backend.formats.findings import Book, Finding
+from backend.formats.folder import CONFIG, Published, read_published
+from backend.formats.import_hydra import OTHER_KINDS
+from backend.formats.recognise import recognise
+from backend.formats.tables import Sizes, hydra_rows, layout_of
+
+ENGINES: Final = ("vllm", "sglang", "hydra")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found. `engine` None: the folder was checked for the reference's own decoder."""
+
+    path: Path
+    engine: str
+    family: str
+    layout: str
+    num_tensors: int
+    findings: tuple[Finding, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `check --json` prints."""
+        return {
+            "path": str(self.path),
+            "engine": self.engine,
+            "family": self.family,
+            "layout": self.layout,
+            "tensors": self.num_tensors,
+            "findings": [one.to_dict() for one in self.findings],
+        }
+
+
+def check_folder(path: Path, engine: str | None, facts: TargetFacts | None) -> Report:
+    """Every fault of the folder that can be told without the engine.
+
+    engine: vllm, sglang or hydra; None takes the one that Headway exported for, else vllm. facts: of the target;
+    without them what only the target tells is left out. Raises HeadwayError for what can't be read or is no drafter.
+    """
+    found = read_published(path)
+    if (found.path / "headway.json").is_file():
+        raise HeadwayError(f"{path} is in Headway's own format; export it for an engine first, then check the export.")
+    return check_published(found, engine, facts)
+
+
+def check_published(found: Published, engine: str | None, facts: TargetFacts | None) -> Report:
+    """check_folder for a folder that was read."""
+    path = found.path
+    kind = recognise(found)
+    if kind.family == "mtp":
+        raise HeadwayError(f"{path} is a whole target with MTP modules inside; an engine checks its own model type.")
+    name = engine or str(found.note.get("engine") or ("hydra" if kind.family == "hydra" else "vllm"))
+    book = Book()
+    layout = layout_of(name, kind.family)
+    if layout is None:
+        book.add("engine-lacks-family", CONFIG, f"{name} has no {kind.family}")
+        return Report(path, name, kind.family, kind.layout, len(found.tensors), tuple(book.findings))
+    if not found.config:
+        book.add("config-missing", CONFIG, "there is no config.json")
+    else:
+        # Medusa's and Hydra's names are told apart without wrappers; the others' are what the engine sees.
+        tensors = kind.tensors if kind.family == "medusa" else found.tensors
+        case = Case(layout, found.config, tensors, found.note, facts, book)
+        try:
+            _CHECKS[kind.family](case)
+            _against_target(case)
+        except (TypeError, ValueError, AttributeError, IndexError, KeyError) as error:
+            raise HeadwayError(
+                f"The config.json in {found.path} holds a value of the wrong kind, so nothing else can be checked; "
+                "compare it with an export of the same family."
+            ) from error
+    return Report(path, name, kind.family, kind.layout, len(found.tensors), tuple(book.findings))
+
+
+def check_hydra(case: Case) -> None:
+    """The reference's layout; only heads of the kind mlp."""
+    other = [words for prefix, words in OTHER_KINDS.items() if any(n.startswith(prefix) for n in case.tensors)]
+    if other:
+        raise HeadwayError(f"These Hydra heads have {other[0]}; only those of the kind mlp can be checked.")
+    if not case.keys():
+        return
+    head = case.tensors.get("hydra_mlp.0.0.linear.weight")
+    rows = case.tensors.get("hydra_lm_head.0.weight")
+    if head is None or rows is None:
+        case.book.add("tensor-missing", "hydra_mlp.0.0.linear.weight", "the first head is not there")
+        return
+    config: Mapping[str, Any] = case.config
+    compare(
+        case,
+        Sizes(
+            head.shape[0], rows.shape[0], rows.shape[0],
+            heads=int(config["hydra_num_heads"]), blocks=int(config["hydra_num_layers"]),
+        ),
+        hydra_rows,
+    )  # fmt: skip
+
+
+_CHECKS: Final = {"medusa": check_medusa, "eagle": check_eagle, "eagle3": check_eagle3, "hydra": check_hydra}
+
+
+def _against_target(case: Case) -> None:
+    facts, book = case.facts, case.book
+    check_architecture(case)
+    if facts is None:
+        return
+    merged = case.layer_config()
+    width = case.config.get("target_hidden_size") or merged.get("hidden_size")
+    if isinstance(width, int) and width != facts.hidden_size:
+        book.add("hidden-size", "hidden_size", f"{width}, {facts.name} has {facts.hidden_size}")
+    vocabulary = merged.get("vocab_size")
+    if isinstance(vocabulary, int) and vocabulary != facts.vocab_size:
+        book.add("vocab-size", "vocab_size", f"{vocabulary}, {facts.name} has {facts.vocab_size}")
+    version = case.note.get("version")
+    if isinstance(version, Mapping) and version.get("weights_id") != facts.version.get("weights_id"):
+        book.add("other-version", "headway_export.json", f"made for {version.get('name')}, not for {facts.name}")
+    words = case.tensors.get("embed_tokens.weight")
+    if words is not None and words.is_floating_point() and not same_numbers(words, facts.embedding):
+        book.add("embedding-differs", "embed_tokens.weight", f"not the embedding of {facts.name}")
+    context = merged.get("max_position_embeddings")
+    if isinstance(context, int) and context < facts.max_context:
+        book.add("context-short", "max_position_embeddings", f"{context}, {facts.name} has {facts.max_context}")
