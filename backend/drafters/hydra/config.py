@@ -23,6 +23,11 @@ class HydraConfig(BaseModel):
         8192, ge=1, description="tokens the heads can draft, the most frequent ones; none: the whole vocabulary"
     )
 
+    residual: Literal["state", "linear"] = Field(
+        "state", description="what a joining layer adds to: the target's state, or a linear map of all it joins"
+    )
+    output_bias: bool = Field(False, description="output layers have a bias; only imported ones do")
+
     @property
     def output_rows(self) -> int:
         """Vd: tokens scored by a head."""

@@ -19,21 +19,28 @@ from backend.targets.packed_linear import PackedFrom, pack_linear, pack_model
 class HydraHeads(nn.Module):
     """K heads. An untrained head hands the hidden state on as it is, so it guesses what the target's own head would.
 
-    Attributes: token_map int64 [Vd], target token of each draft token; embedding [V, H]; output [1 or K, Vd, H].
+    Attributes: token_map int64 [Vd], target token of each draft token; embedding [V, H]; output [1 or K, Vd, H];
+    output_bias [1 or K, Vd] or None.
     """
 
     token_map: Tensor
     embedding: Tensor
+    output_bias: Tensor | None
 
     def __init__(self, config: HydraConfig) -> None:
         super().__init__()
         self.config = config
         heads, width = config.num_heads, config.hidden_size
         self.joins = nn.ModuleList(nn.Linear((k + 2) * width, width) for k in range(heads))
+        self.residuals = nn.ModuleList(
+            nn.Linear((k + 2) * width, width) for k in range(heads) if config.residual == "linear"
+        )
         self.blocks = nn.ModuleList(
             nn.ModuleList(nn.Linear(width, width) for _ in range(config.num_blocks)) for _ in range(heads)
         )
         self.output = nn.Parameter(torch.zeros(config.output_layers, config.output_rows, width))
+        bias = nn.Parameter(torch.zeros(config.output_layers, config.output_rows)) if config.output_bias else None
+        self.register_parameter("output_bias", bias)
         self.register_buffer("token_map", torch.arange(config.output_rows))
         self._packed: list[nn.Module] = []
 
@@ -60,7 +67,9 @@ class HydraHeads(nn.Module):
     def state(self, head: int, hidden: Tensor, tokens: Tensor) -> Tensor:
         """What head `head` scores: hidden [.., H], tokens int64 [.., head + 1] (the root and the path) -> [.., H]."""
         words = functional.embedding(tokens, self.embedding).flatten(-2)  # [.., (head + 1) H]
-        state: Tensor = hidden + functional.silu(self.joins[head](torch.cat([hidden, words], dim=-1)))
+        joined = torch.cat([hidden, words], dim=-1)
+        base = self.residuals[head](joined) if self.residuals else hidden
+        state: Tensor = base + functional.silu(self.joins[head](joined))
         blocks = self.blocks[head]
         assert isinstance(blocks, nn.ModuleList)
         for block in blocks:
@@ -73,13 +82,15 @@ class HydraHeads(nn.Module):
         if self._packed:
             packed: Tensor = self._packed[layer](state)
             return packed
-        return state @ self.output[layer].T
+        scores = state @ self.output[layer].T
+        return scores if self.output_bias is None else scores + self.output_bias[layer]
 
     def for_drafting(self, packed_from: PackedFrom | None = None) -> HydraHeads:
         """A frozen copy whose matrices are laid out for few rows (see targets/packed_linear.py)."""
         twin = copy.deepcopy(self).requires_grad_(False).eval()
         pack_model(twin, packed_from)
-        twin._packed = [pack_linear(rows, None, packed_from) for rows in twin.output.detach()]
+        biases = [None] * len(twin.output) if twin.output_bias is None else twin.output_bias.detach()
+        twin._packed = [pack_linear(*one, packed_from) for one in zip(twin.output.detach(), biases, strict=True)]
         return twin
 
     def draft_index(self) -> Tensor:
