@@ -20,6 +20,7 @@ from backend.drafters.growing import DynamicShape, grow_dynamic, grow_static
 from backend.drafters.independent import fill_static
 from backend.drafters.layer.attention import KeyBlock, attend
 from backend.drafters.layer.cache import LayerCache, move_all
+from backend.drafters.layer.drafting import PairDrafter
 from backend.drafters.mtp.model import MtpModel, seen_by
 from backend.drafters.plain.drafter import root_draft
 from backend.errors import HeadwayError
@@ -239,3 +240,10 @@ class _Growth:
         output = part.layer.finish(residual, attend(part.layer.query(inputs, self._column), blocks))
         self._features = torch.cat([self._features, part.recycled(output)], dim=1)
         return self.model.scores(part.norm(output))
+
+
+def drafter_of(name: str, model: MtpModel, shape: TreeShape) -> PairDrafter | MtpDrafter:
+    """A drafter of modules that are laid out for drafting."""
+    if model.config.form == "shared":
+        return PairDrafter("mtp", name, model, shape)
+    return MtpDrafter(name, model, shape)

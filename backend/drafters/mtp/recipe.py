@@ -12,14 +12,12 @@ from torch import Tensor
 
 from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import DrafterMeta
-from backend.drafters.layer.drafting import PairDrafter
 from backend.drafters.layer.recipe import SEED
 from backend.drafters.layer.token_loss import Teacher
 from backend.drafters.learning import Learner
 from backend.drafters.mtp.checkpoint import save_modules
 from backend.drafters.mtp.config import MtpSettings
-from backend.drafters.mtp.drafter import MtpDrafter
-from backend.drafters.mtp.model import MtpModel
+from backend.drafters.mtp.drafter import drafter_of
 from backend.drafters.mtp.train import MtpLearner, empty_model, new_model
 from backend.drafters.recipe import check_weights
 from backend.targets.target import Target
@@ -56,13 +54,6 @@ class MtpRecipe:
 
     def save(self, folder: Path, learner: Learner, meta: DrafterMeta, dtype: torch.dtype) -> None:
         save_modules(folder, cast(MtpLearner, learner).model, meta, dtype)
-
-
-def drafter_of(name: str, model: MtpModel, shape: TreeShape) -> PairDrafter | MtpDrafter:
-    """A drafter of modules that are laid out for drafting."""
-    if model.config.form == "shared":
-        return PairDrafter("mtp", name, model, shape)
-    return MtpDrafter(name, model, shape)
 
 
 RECIPE = MtpRecipe()
