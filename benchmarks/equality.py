@@ -25,7 +25,7 @@ from backend.drafters.registry import load_drafter
 from backend.settings import Settings
 from backend.targets.opening import open_target
 from backend.targets.target import Target
-from backend.trees.shapes import parse_tree
+from backend.trees import parse_any_tree
 from benchmarks.common import (
     add_prompt_arguments,
     first_turn_ids,
@@ -74,7 +74,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for template, tree in tqdm(CONFIGURATIONS, "drafters", file=sys.stderr):
         spec = template.format(target=args.target)
-        drafter, _ = load_drafter(spec, target, parse_tree(tree) if tree else None, open_target=open_draft_model)
+        drafter, _ = load_drafter(spec, target, parse_any_tree(tree) if tree else None, open_target=open_draft_model)
         settings = DecodeSettings(args.max_new_tokens, Rule("greedy"))
         results = {
             r.row: r for r in decode(target, drafter, prompts, settings, args.batch) if isinstance(r, DecodeResult)

@@ -27,7 +27,7 @@ from backend.drafters.base import Drafter
 from backend.drafters.plain.drafter import PlainDrafter
 from backend.drafters.registry import load_drafter
 from backend.targets.target import Target
-from backend.trees.shapes import parse_tree
+from backend.trees import parse_any_tree
 from benchmarks.common import (
     add_prompt_arguments,
     first_turn_ids,
@@ -57,7 +57,7 @@ def main() -> None:
     target, reference = open_both(args.target, with_reference=not args.no_generate and args.temperature == 0)
     drafters: dict[str, Drafter] = {PLAIN: PlainDrafter()}
     for tree in args.trees:
-        drafters[tree or "own tree"], _ = load_drafter(args.drafter, target, parse_tree(tree) if tree else None)
+        drafters[tree or "own tree"], _ = load_drafter(args.drafter, target, parse_any_tree(tree) if tree else None)
     parts: list[Part] = []
     generate: dict[str, float] = {}  # tokens/s of transformers' generate, by set
     for name, prompts in prompt_sets(args.prompts, args.limit).items():

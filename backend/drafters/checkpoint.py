@@ -35,8 +35,8 @@ class DrafterMeta(BaseModel):
     """The content of `headway.json`.
 
     `config` is the family's own; `version` is the identity of the target it was trained for; `tree` is the static tree
-    to use when none is named, as Medusa paths; `numbers` is what it reached, with conditions; `lineage` is where it
-    came from.
+    to use when none is named, as Medusa paths, or `dynamic` the one that is grown instead (see trees/dynamic.py);
+    `numbers` is what it reached, with conditions; `lineage` is where it came from.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,6 +48,7 @@ class DrafterMeta(BaseModel):
     version: dict[str, str]
     lineage: dict[str, Any] = {}
     tree: list[list[int]] = []
+    dynamic: dict[str, int] | None = None
     numbers: dict[str, Any] = {}
     weights_sha256: str = ""
 

@@ -1,11 +1,18 @@
 """What the settings of every trainable family have in common. Torch-free, so that a form can be drawn from them.
 
-Each family's config.py derives its own settings; recipe.py beside it says how a learner is made from them.
+Each family's config.py derives its own settings and names its presets; recipe.py beside it says how a learner is made
+from them. families.py lists the families.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
+
+Preset = Mapping[str, Any]
+"""Part of a training job's config, nested as there: {"drafter": {...}, "training": {...}}."""
 
 
 class FamilySettings(BaseModel):
@@ -22,3 +29,10 @@ class FamilySettings(BaseModel):
     def depth(self) -> int:
         """How many tokens ahead the drafter can go: depth of the chain it is judged with."""
         raise NotImplementedError
+
+    @property
+    def states_a_token(self) -> int:
+        """Target states that are cached for every token of a text, prompt included; 0 for families that learn from
+        the answers' positions alone, with one state at each.
+        """
+        return 0

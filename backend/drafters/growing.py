@@ -16,8 +16,8 @@ from torch import Tensor
 
 from backend.acceptance import DraftDistribution, sample_without_replacement
 from backend.drafters.base import Draft
-from backend.errors import HeadwayError
 from backend.trees import DraftTree, TreeShape
+from backend.trees import DynamicShape as DynamicShape
 
 Extend = Callable[[Tensor, Tensor], Tensor]
 """(tokens int64 [B, n] of target tokens, parents int64 [B or 1, n]) -> scores [B, n, Vd] of what follows each of them.
@@ -29,31 +29,6 @@ Offers = tuple[Tensor, Tensor, Tensor, Tensor]
 parent's offer (counted level by level from 0; -1: the root)."""
 
 TIE_BREAK = 1e-5  #: a deeper path of equal likelihood ranks lower, so a child never stands without its parent
-
-
-@dataclass(frozen=True)
-class DynamicShape:
-    """How far EAGLE-2's tree grows. N counts drafted nodes: EAGLE's `total_token` is num_nodes + 1.
-
-    depth: levels that are drafted; top_k: nodes extended at a level, and children taken of each; num_nodes: drafted
-    nodes that are kept for verification, the most likely ones.
-    """
-
-    depth: int
-    top_k: int
-    num_nodes: int
-
-    def __post_init__(self) -> None:
-        if not (1 <= self.depth <= 32 and 1 <= self.top_k <= 64):
-            raise HeadwayError(
-                f"A dynamic tree needs a depth of 1 to 32 and a top-k of 1 to 64, not {self.depth} and {self.top_k}."
-            )
-        most = self.top_k + (self.depth - 1) * self.top_k**2
-        if not self.depth <= self.num_nodes <= most:
-            raise HeadwayError(
-                f"A dynamic tree of depth {self.depth} and top-k {self.top_k} holds {self.depth} to {most} nodes, "
-                f"not {self.num_nodes}."
-            )
 
 
 @dataclass(frozen=True)

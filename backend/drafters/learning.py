@@ -23,13 +23,37 @@ class FeatureBatch:
     Args:
         hidden: float [T, H], the target's last hidden state after its final norm at position t.
         following: int64 [T, F], the tokens t + 1, t + 2, ..., t + F; IGNORE past the end of the answer.
+        ahead: float [T, F - 1, H], the states at t + 1, ..., t + F - 1, garbage past the end of the answer: what the
+            target says of the tokens t + 2, ..., t + F. None for learners that don't ask for it.
     """
 
     hidden: Tensor
     following: Tensor
+    ahead: Tensor | None = None
 
     def to(self, device: torch.device) -> FeatureBatch:
-        return FeatureBatch(self.hidden.to(device), self.following.to(device))
+        ahead = None if self.ahead is None else self.ahead.to(device)
+        return FeatureBatch(self.hidden.to(device), self.following.to(device), ahead)
+
+
+@dataclass(frozen=True)
+class SequenceBatch:
+    """B texts, padded on the right to T tokens, each with the target's states at all of them.
+
+    Args:
+        tokens: int64 [B, T].
+        states: float [B, T, F], of the layers the model reads.
+        final: float [B, T, Ht], last hidden state after the final norm: the one that predicts the next token.
+        learn: bool [B, T], tokens of an answer, those to be predicted.
+    """
+
+    tokens: Tensor
+    states: Tensor
+    final: Tensor
+    learn: Tensor
+
+    def to(self, device: torch.device) -> SequenceBatch:
+        return SequenceBatch(*(value.to(device) for value in (self.tokens, self.states, self.final, self.learn)))
 
 
 @dataclass(frozen=True)
@@ -92,11 +116,23 @@ class Learner(Protocol):
         """F: how many following tokens a batch must carry."""
         ...
 
-    def loss(self, batch: FeatureBatch) -> tuple[Tensor, Tensor]:
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The target's layers whose states it needs at every token of whole texts, so that it is given
+        `SequenceBatch`es; empty for learners that are given `FeatureBatch`es, single positions of answers.
+        """
+        ...
+
+    @property
+    def wants_ahead(self) -> bool:
+        """Whether a `FeatureBatch` must hold the states at the following positions."""
+        ...
+
+    def loss(self, batch: Any) -> tuple[Tensor, Tensor]:
         """(what is minimised, float scalar; each head's mean loss, detached [K])."""
         ...
 
-    def evaluate(self, batch: FeatureBatch) -> tuple[Evaluation, Tensor]:
+    def evaluate(self, batch: Any) -> tuple[Evaluation, Tensor]:
         """Counts, and the rank of each label int64 [T, K]: MAX_RANKS when worse or not draftable, IGNORE without a
         label.
         """

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,12 +25,19 @@ class Recipe(Protocol):
     """One family's way from settings to a drafter. `settings` is the family's class of config.py."""
 
     def new_learner(
-        self, settings: Any, target: Target, tokens: Tensor | None, weights: Mapping[str, Tensor] | None
+        self,
+        settings: Any,
+        target: Target,
+        tokens: Tensor | None,
+        weights: Mapping[str, Tensor] | None,
+        texts: Sequence[Sequence[int]] = (),
     ) -> Learner:
         """A learner on the target's device.
 
         tokens: int64 [Vd], the target tokens that can be drafted, None for all. weights: the model's state to start
-        from instead of fresh weights; its own draft vocabulary then counts. Raises HeadwayError when they don't fit.
+        from instead of fresh weights; its own draft vocabulary then counts. texts: a few of the texts that will be
+        learned from (token ids), for families that measure the target's states first. Raises HeadwayError when they
+        don't fit.
         """
         ...
 

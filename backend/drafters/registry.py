@@ -12,8 +12,12 @@ from typing import Final
 from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import META, DrafterMeta, read_meta
 from backend.drafters.draft_model.drafter import OpenTarget, load_draft_model
+from backend.drafters.eagle.checkpoint import load_head as load_eagle_head
+from backend.drafters.eagle3.checkpoint import load_head as load_eagle3_head
 from backend.drafters.hydra.checkpoint import load_heads as load_hydra_heads
 from backend.drafters.hydra.drafter import HydraDrafter
+from backend.drafters.layer.drafting import PairDrafter
+from backend.drafters.layer.pair_model import PairModel
 from backend.drafters.medusa.checkpoint import load_heads
 from backend.drafters.medusa.drafter import MedusaDrafter
 from backend.drafters.medusa.model import HeadsForDrafting
@@ -23,29 +27,82 @@ from backend.drafters.plain.drafter import PlainDrafter
 from backend.errors import HeadwayError, MismatchError
 from backend.targets.identity import VersionIdentity, check_match
 from backend.targets.target import Target
-from backend.trees import TreeShape, chain
+from backend.trees import DynamicShape, Tree, TreeShape, chain
+from backend.trees.dynamic import dynamic_from
 
 BUILTIN_MEDUSA: Final = Path(__file__).parent / "builtin" / "medusa-smollm2-135m"  #: heads that come with Headway
 DRAFT_PREFIX: Final = "draft:"
+USUAL_DEPTH: Final = 4  #: of the chain that is drafted where a folder names no tree
 
 
 def _load_medusa(folder: Path, target: Target) -> Drafter:
     meta, heads = load_heads(folder)
     _check_sizes(meta, heads.config.hidden_size, heads.config.vocab_size, target)
-    stored = tuple(tuple(path) for path in meta.tree)
-    shape = TreeShape(stored) if stored else chain(heads.config.num_heads)
     ready = HeadsForDrafting(heads.to(target.device, target.dtype), target.packed_from)
-    return MedusaDrafter(meta.name, ready, shape)
+    return with_tree(MedusaDrafter(meta.name, ready, chain(heads.config.num_heads)), stored_tree(meta))
 
 
 def _load_hydra(folder: Path, target: Target) -> Drafter:
     meta, heads = load_hydra_heads(folder)
     _check_sizes(meta, heads.config.hidden_size, heads.config.vocab_size, target)
-    stored = tuple(tuple(path) for path in meta.tree)
-    shape = TreeShape(stored) if stored else chain(heads.config.num_heads)
     heads.hold_embedding(target.embedding_weight())
     ready = heads.to(target.device, target.dtype).for_drafting(target.packed_from)
-    return HydraDrafter(meta.name, ready, shape)
+    return with_tree(HydraDrafter(meta.name, ready, chain(heads.config.num_heads)), stored_tree(meta))
+
+
+def _load_eagle(folder: Path, target: Target) -> Drafter:
+    meta, head = load_eagle_head(folder)
+    _check_sizes(meta, head.config.layer.hidden_size, head.config.vocab_size, target)
+    head.hold_target(target)
+    return _pair_drafter(meta, head, target)
+
+
+def _load_eagle3(folder: Path, target: Target) -> Drafter:
+    meta, head = load_eagle3_head(folder)
+    _check_sizes(meta, head.config.target_hidden_size, head.config.vocab_size, target)
+    if max(head.config.reads) > target.num_layers:
+        raise MismatchError(
+            f"{meta.name} reads layer {max(head.config.reads)}, and {target.name} has layers 0 to "
+            f"{target.num_layers}; choose a drafter trained for this target."
+        )
+    head.hold_embedding(target.embedding_weight())
+    return _pair_drafter(meta, head, target)
+
+
+def _pair_drafter(meta: DrafterMeta, model: PairModel, target: Target) -> Drafter:
+    ready = model.to(target.device, target.dtype).for_drafting(target.packed_from)
+    return with_tree(PairDrafter(meta.family, meta.name, ready, chain(USUAL_DEPTH)), stored_tree(meta))
+
+
+def stored_tree(meta: DrafterMeta) -> Tree | None:
+    """The tree a drafter's folder names as its own; None when it names none. Raises HeadwayError when it is damaged."""
+    if meta.dynamic is not None:
+        return dynamic_from({"dynamic": meta.dynamic})
+    return TreeShape(tuple(tuple(path) for path in meta.tree)) if meta.tree else None
+
+
+def with_tree(drafter: Drafter, tree: Tree | None) -> Drafter:
+    """The same drafter with another tree; None leaves it its own.
+
+    Raises HeadwayError for a tree that this drafter can't fill or grow.
+    """
+    if tree is None:
+        return drafter
+    if isinstance(tree, TreeShape):
+        return drafter.with_shape(tree)
+    grow = getattr(drafter, "with_dynamic", None)
+    if grow is None:
+        raise HeadwayError(
+            f"{drafter.name} can't grow a dynamic tree; choose a static one such as chain-4, or another drafter."
+        )
+    grown: Drafter = grow(tree)
+    return grown
+
+
+def tree_of(drafter: Drafter) -> Tree:
+    """The tree that this drafter fills or grows."""
+    dynamic: DynamicShape | None = getattr(drafter, "dynamic", None)
+    return drafter.shape if dynamic is None else dynamic
 
 
 def _check_sizes(meta: DrafterMeta, hidden_size: int, vocab_size: int, target: Target) -> None:
@@ -57,13 +114,18 @@ def _check_sizes(meta: DrafterMeta, hidden_size: int, vocab_size: int, target: T
 
 
 #: family -> how its folder is read
-FAMILIES: Final[Mapping[str, Callable[[Path, Target], Drafter]]] = {"medusa": _load_medusa, "hydra": _load_hydra}
+FAMILIES: Final[Mapping[str, Callable[[Path, Target], Drafter]]] = {
+    "medusa": _load_medusa,
+    "hydra": _load_hydra,
+    "eagle": _load_eagle,
+    "eagle3": _load_eagle3,
+}
 
 
 def load_drafter(
     spec: str,
     target: Target,
-    tree: TreeShape | None = None,
+    tree: Tree | None = None,
     force: bool = False,
     sampled: bool = False,
     open_target: OpenTarget | None = None,
@@ -72,7 +134,7 @@ def load_drafter(
 
     Args:
         spec: none, ngram, builtin-medusa, draft:FOLDER_OR_NAME, or a folder of trained heads.
-        tree: the tree to fill; None takes the drafter's own.
+        tree: the tree to fill or grow; None takes the drafter's own.
         force: use heads of another version all the same (a warning names what differs).
         sampled: draw siblings at random at a temperature above 0.
         open_target: how a draft model is loaded; needed for draft:... only.
@@ -81,9 +143,7 @@ def load_drafter(
     """
     spec = spec.strip()
     drafter, warnings = _find(spec, target, force, open_target)
-    if tree is not None:
-        drafter = drafter.with_shape(tree)
-    return drafter.with_sampled(sampled), warnings
+    return with_tree(drafter, tree).with_sampled(sampled), warnings
 
 
 def _find(spec: str, target: Target, force: bool, open_target: OpenTarget | None) -> tuple[Drafter, list[str]]:

@@ -15,12 +15,12 @@ from backend.data.templates import encode_chat, encode_raw
 from backend.decoding.loop import DecodeSettings
 from backend.decoding.records import Detail
 from backend.drafters.base import Drafter
+from backend.drafters.registry import tree_of
 from backend.engine.protocol import DecodeRequest
 from backend.errors import HeadwayError
 from backend.targets.kernels import cpu_name
 from backend.targets.target import Target
-from backend.trees import TreeShape
-from backend.trees.shapes import parse_tree
+from backend.trees import Tree, TreeShape, parse_any_tree
 
 CHARACTERS_A_TOKEN = 3  #: on the low side for most languages and tokenizers
 PACKAGES = ("torch", "transformers")
@@ -52,9 +52,16 @@ def decode_settings(request: DecodeRequest, detail: Detail) -> DecodeSettings:
     return DecodeSettings(request.max_new_tokens, rule, sampling, request.stop, request.seed, detail)
 
 
-def wanted_tree(request: DecodeRequest) -> TreeShape | None:
+def wanted_tree(request: DecodeRequest) -> Tree | None:
     """The tree that was asked for; None means the drafter's own."""
-    return parse_tree(request.tree) if request.tree else None
+    return parse_any_tree(request.tree) if request.tree else None
+
+
+def tree_conditions(drafter: Drafter) -> dict[str, Any]:
+    """The tree as it was drafted: its paths, or how far it grows; and its size."""
+    tree = tree_of(drafter)
+    shown = {"tree_paths": tree.to_json()} if isinstance(tree, TreeShape) else {"tree_paths": [], **tree.to_json()}
+    return shown | {"num_nodes": drafter.shape.num_nodes, "max_depth": drafter.shape.max_depth}
 
 
 def context_of(request: DecodeRequest) -> int:
@@ -72,20 +79,22 @@ def encode_request(request: DecodeRequest, target: Target) -> list[int]:
 
 def conditions(request: DecodeRequest, target: Target, drafter: Drafter) -> dict[str, Any]:
     """Everything a reader needs to repeat the run: request, version, tree as it was drafted, machine and packages."""
-    return asked(request) | {
-        "tree_paths": drafter.shape.to_json(),
-        "num_nodes": drafter.shape.num_nodes,
-        "drafter_name": drafter.name,
-        "family": drafter.family,
-        "version": target.identity.to_dict(),
-        "attention": target.attention,
-        "batch": 1,
-        "device": device_name(target.device),
-        "dtype": str(target.dtype).removeprefix("torch."),
-        "threads": torch.get_num_threads(),
-        "min_width": target.min_width,
-        "packages": packages(),
-    }
+    return (
+        asked(request)
+        | tree_conditions(drafter)
+        | {
+            "drafter_name": drafter.name,
+            "family": drafter.family,
+            "version": target.identity.to_dict(),
+            "attention": target.attention,
+            "batch": 1,
+            "device": device_name(target.device),
+            "dtype": str(target.dtype).removeprefix("torch."),
+            "threads": torch.get_num_threads(),
+            "min_width": target.min_width,
+            "packages": packages(),
+        }
+    )
 
 
 def asked(request: DecodeRequest) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class DecodeRequest(BaseModel):
     rule: RuleName = "greedy"
     epsilon: float = Field(0.09, description="typical rule: probability that always passes")
     delta: float = Field(0.3, description="typical rule: lower bar where the target is unsure")
-    tree: str | None = Field(None, description="chain-4, 3x2x1, medusa-63, JSON paths; empty: the drafter's own")
+    tree: str | None = Field(None, description="chain-4, 3x2x1, medusa-63, eagle2, JSON; empty: the drafter's own")
     max_depth: int | None = Field(None, description="levels of the tree to keep; left out: all, 0: draft nothing")
     sampled: bool = Field(False, description="draw siblings without replacement instead of taking the top ones")
     seed: int = Field(0, description="same seed, same answer")

@@ -18,7 +18,7 @@ import torch
 from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import META, read_meta
 from backend.drafters.plain.drafter import PlainDrafter
-from backend.drafters.registry import BUILTIN_MEDUSA, folder_of, load_drafter
+from backend.drafters.registry import BUILTIN_MEDUSA, folder_of, load_drafter, tree_of, with_tree
 from backend.engine.conditions import wanted_tree
 from backend.engine.cost import drafting_costs
 from backend.engine.lease import one_name
@@ -82,13 +82,13 @@ class Workbench:
                 open_target=lambda name: self._open(name, lambda fraction, sentence: None),
             )
         drafter, warnings = self._drafters[key]
-        shape = wanted_tree(request)
+        tree = wanted_tree(request)
         if request.max_depth is not None:
-            shape = (shape or drafter.shape).cut(request.max_depth)
-        if shape is not None and not shape.num_nodes and drafter.family != "none":
+            tree = (tree or tree_of(drafter)).cut(request.max_depth)
+        if tree is not None and not tree.num_nodes and drafter.family != "none":
             return PlainDrafter(), [*warnings, "With a depth of 0 nothing is drafted: this is plain decoding."]
-        if shape is not None and (drafter.family != "none" or request.tree):
-            drafter = drafter.with_shape(shape)
+        if tree is not None and (drafter.family != "none" or request.tree):
+            drafter = with_tree(drafter, tree)
         return drafter.with_sampled(request.sampled), warnings
 
     def _measure_costs(self, target: Target) -> None:

@@ -54,17 +54,31 @@ def problem(error: ValidationError, model: type[BaseModel], kind: str) -> str:
     for part in first["loc"]:
         if isinstance(part, str) and not part.startswith("function-"):
             name = part
-    path = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "union_tag_invalid":
+        tag = str(first["ctx"]["discriminator"]).strip("'")
+        known_tags = str(first["ctx"]["expected_tags"]).replace("'", "")
+        return f"--{tag.replace('_', '-')}: there is no {first['ctx']['tag']!r}; use {known_tags}."
     if first["type"] == "extra_forbidden":
-        known = [leaf.name for leaf in leaves(model)]
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}."
-        return f"There is no setting named {path!r} for {kind}; {hint}"
+        return _unknown(first["loc"], model, kind)
     if first["type"] == "missing":
         text = next((leaf.help for leaf in leaves(model) if leaf.name == name), "it is needed")
         return f"The setting --{name.replace('_', '-')} is missing ({text}); give it and try again."
     message = first["msg"].removeprefix("Value error, ")
     return f"--{name.replace('_', '-')}: {message[:1].lower()}{message[1:]} (got {first['input']!r})."
+
+
+def _unknown(place: tuple[int | str, ...], model: type[BaseModel], kind: str) -> str:
+    """A sentence for a setting that is not there, or not in the family that was chosen."""
+    found = leaves(model)
+    known, name = [leaf.name for leaf in found], str(place[-1])
+    families = next((leaf.choices for leaf in found if leaf.name == "family"), ())
+    family = next((part for part in place if part in families), None)
+    path = ".".join(str(part) for part in place if part != family)
+    if family is not None and name in known:
+        return f"{path!r} is no setting of the family {family}; leave it out or choose another family."
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}."
+    return f"There is no setting named {path!r} for {kind}; {hint}"
 
 
 def read_mapping(path: str | Path) -> dict[str, Any]:

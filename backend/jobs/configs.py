@@ -6,10 +6,12 @@ nothing of how the work is done.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from backend.drafters.families import AnySettings, PresetName, filled
 from backend.drafters.medusa.config import MedusaSettings
 from backend.training.config import DistillConfig, TrainConfig
 
@@ -45,10 +47,16 @@ class DistillJobConfig(TargetConfig, DistillConfig):
 
 
 class TrainJobConfig(TargetConfig):
-    """A drafter learns from the target's own answers."""
+    """A drafter learns from the target's own answers.
+
+    `preset` is taken up when the config is made and is None from then on: what it says stands in the other settings.
+    """
 
     answers: Text = Field(description="what a distillation wrote: its JSONL or its packed .npz")
-    drafter: MedusaSettings = Field(MedusaSettings(), description="what is trained")
+    preset: PresetName | None = Field(
+        None, description="fill what is not given: paper for the family's published values, small for two cores"
+    )
+    drafter: AnySettings = Field(MedusaSettings(), description="what is trained")
     training: TrainConfig = Field(TrainConfig(), description="how it is trained")
     name: Name | None = Field(None, description="name of the drafter; default: the folder's")
     out: Text | None = Field(None, description="folder of the drafter; default: NAME in the home folder's drafters")
@@ -59,5 +67,13 @@ class TrainJobConfig(TargetConfig):
     tree_nodes: int | None = Field(
         None, ge=1, le=255, description="drafted nodes of the stored tree; default: the fastest measured here"
     )
+    tree: Text | None = Field(
+        None, description="tree to store: chain, chain-4, 3x2x1, eagle2 or JSON; default: chosen by tree nodes"
+    )
     half: bool = Field(False, description="store the drafter in half precision")
     work: Text | None = Field(None, description="folder for features and checkpoints; default: the job's own")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_up_preset(cls, data: Any) -> Any:
+        return filled(data) if isinstance(data, Mapping) else data

@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rule", choices=("greedy", "rejection", "typical"), help="default: greedy at T = 0, rejection above"
     )
     how.add_argument(
-        "--tree", help="chain-4, 3x2x1, medusa-63 or JSON paths; default: the tree stored with the drafter"
+        "--tree", help="chain-4, 3x2x1, medusa-63, eagle2 or JSON; default: the tree stored with the drafter"
     )
     how.add_argument("--max-depth", type=int, help="levels of the tree to keep; default: all, 0 drafts nothing")
     how.add_argument("--sampled", action="store_true", help="draw siblings at random instead of taking the best ones")

@@ -30,7 +30,7 @@ class EvaluateJobConfig(TargetConfig):
     )
     prompts: tuple[Text, ...] = Field(min_length=1, description="prompt file: JSONL with turns, ShareGPT or Alpaca")
     trees: tuple[Text, ...] = Field(
-        (), description="trees to compare, such as chain-4, 3x2x1, medusa-63; none: each drafter's own"
+        (), description="trees to compare, such as chain-4, 3x2x1, medusa-63, eagle2; none: each drafter's own"
     )
     limit: int | None = Field(None, ge=1, description="only the first N prompts of each file")
     temperatures: tuple[Temperature, ...] = Field((0.0,), min_length=1, description="temperatures, with commas")

@@ -25,7 +25,7 @@ from backend.decoding.loop import DecodeSettings, decode
 from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import read_meta, write_json_atomically
 from backend.drafters.registry import folder_of
-from backend.engine.conditions import device_name, packages
+from backend.engine.conditions import device_name, packages, tree_conditions
 from backend.engine.lease import holder_of, try_lease
 from backend.engine.protocol import DecodeRequest
 from backend.engine.remember import register_version
@@ -288,9 +288,7 @@ def _described(contender: Contender) -> dict[str, Any]:
         "name": drafter.name,
         "family": drafter.family,
         "weights": read_meta(folder).weights_sha256 if folder is not None else None,
-        "num_nodes": drafter.shape.num_nodes,
-        "max_depth": drafter.shape.max_depth,
-        "tree_paths": drafter.shape.to_json(),
+        **tree_conditions(drafter),
         "warnings": contender.warnings,
     }
 

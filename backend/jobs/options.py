@@ -10,7 +10,7 @@ import argparse
 import json
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -47,10 +47,36 @@ def leaves(model: type[BaseModel], path: tuple[str, ...] = ()) -> list[Leaf]:
         inner = _models(field.annotation)
         for one in inner:
             for leaf in leaves(one, place):
-                found.setdefault(leaf.path, leaf)
+                found[leaf.path] = _joined(found[leaf.path], leaf) if leaf.path in found else leaf
         if not inner:
             found[place] = _leaf(place, field)
     return list(found.values())
+
+
+def leaves_of(config: BaseModel, path: tuple[str, ...] = ()) -> list[Leaf]:
+    """The settings that this config has: of a choice between classes those of the class it chose.
+
+    A default is what the setting would be if it were not given, so the tag of a class that is not the usual one has
+    another default than its value.
+    """
+    found = []
+    for name, field in type(config).model_fields.items():
+        value, choices = getattr(config, name), _models(field.annotation)
+        if not isinstance(value, BaseModel) or not choices:
+            found += [] if choices else [_leaf((*path, name), field)]
+            continue
+        usual = field.get_default(call_default_factory=True)
+        for leaf in leaves_of(value, (*path, name)):
+            tags = len(choices) > 1 and len(leaf.choices) == 1 and usual is not None
+            found.append(replace(leaf, default=getattr(usual, leaf.name)) if tags else leaf)
+    return found
+
+
+def _joined(first: Leaf, other: Leaf) -> Leaf:
+    """One option for a setting that several families have."""
+    choices = tuple(dict.fromkeys((*first.choices, *other.choices)))
+    same = first.default == other.default and first.choices == other.choices
+    return replace(first, choices=choices, default=first.default if same else None)
 
 
 def add_options(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
@@ -87,7 +113,7 @@ def words(config: BaseModel) -> list[str]:
     """The options that give this config; values that are the default anyway are left out."""
     data = config.model_dump(mode="json")
     typed: list[str] = []
-    for leaf in leaves(type(config)):
+    for leaf in leaves_of(config):
         value: Any = data
         for key in leaf.path:
             value = value.get(key) if isinstance(value, Mapping) else None

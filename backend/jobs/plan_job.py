@@ -12,17 +12,19 @@ from torch import Tensor
 
 from backend.data.answers import Answer
 from backend.drafters.base import Drafter
+from backend.drafters.layer.starting import layer_like
 from backend.drafters.learning import Learner
 from backend.drafters.recipe import recipe_of
+from backend.drafters.sizes import LayerWeights
 from backend.jobs.configs import TrainJobConfig
 from backend.jobs.context import JobContext
 from backend.jobs.opening import holding
 from backend.jobs.plan_config import PlanJobConfig
-from backend.jobs.train_job import check_tokens, read_any
+from backend.jobs.train_job import check_tokens, first_texts, read_any
 from backend.targets.loading import choose_device
 from backend.targets.opening import open_target
 from backend.targets.target import Target
-from backend.training.plan_facts import answer_facts, machine_speed
+from backend.training.plan_facts import answer_facts, layer_weights, machine_speed
 from backend.training.planner import AnswerFacts, Plan, Probe, TargetFacts, plan
 from backend.training.probe import Loaded, load_watched, probe
 from backend.training.split import split_held_out
@@ -67,7 +69,7 @@ def measure(config: TrainJobConfig, loaded: Loaded, answers: list[Answer] | Any,
         if settings.draft_vocab:
             size = min(settings.draft_vocab, target.vocab_size)
             tokens, _ = choose_tokens(trained, target.vocab_size, size, target.eos_token_ids)
-        return recipe.new_learner(settings, target, tokens, None)
+        return recipe.new_learner(settings, target, tokens, None, first_texts(trained))
 
     def new_drafter(learner: Learner) -> Drafter:
         return recipe.drafter(learner, target, "probe", chain(settings.depth))
@@ -82,8 +84,15 @@ def facts_of(name: str, target: Target) -> TargetFacts:
     return TargetFacts(
         name=name, hidden_size=target.hidden_size, vocab_size=target.vocab_size, num_layers=target.num_layers,
         num_weights=target.num_parameters, read_weights=target.num_parameters - outer * (1 if tied else 2),
-        value_bytes=target.dtype.itemsize, max_context=target.max_context,
+        value_bytes=target.dtype.itemsize, max_context=target.max_context, layer=_layer(target),
     )  # fmt: skip
+
+
+def _layer(target: Target) -> LayerWeights:
+    shape = layer_like(target)
+    return layer_weights(
+        shape.hidden_size, shape.num_heads, shape.num_kv_heads, shape.head_dim, shape.intermediate_size
+    )
 
 
 def told(config: TrainJobConfig, target: Target) -> AnswerFacts:

@@ -40,10 +40,9 @@ def _sentence(numbers: dict[str, Any]) -> str:
     if "held_out" not in numbers:
         return "there were no held-out answers to measure on."
     tops = [f"{value:.2f}" for key, value in numbers["held_out"].items() if key.startswith("top1_")]
-    sentence = (
-        f"held-out top-1 by head {', '.join(tops)}; expected acceptance length of the stored tree "
-        f"{numbers['expected_acceptance_length']:.2f}"
-    )
+    sentence = f"held-out top-1 by depth {', '.join(tops)}"
+    if "expected_acceptance_length" in numbers:
+        sentence += f"; expected acceptance length of the stored tree {numbers['expected_acceptance_length']:.2f}"
     if "decoded_acceptance_length" in numbers:
         sentence += (
             f"; {numbers['decoded_acceptance_length']:.2f} with a chain on decoded prompts, at step "

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from backend.data.answers import Answer, read_answers, unpack_answers
 from backend.drafters.checkpoint import DrafterMeta, read_meta
 from backend.drafters.learning import Learner
 from backend.drafters.recipe import Recipe, recipe_of
+from backend.drafters.registry import with_tree
 from backend.engine.conditions import device_name
 from backend.engine.remember import register_drafter, register_version
 from backend.errors import Cancelled, HeadwayError
@@ -30,14 +32,17 @@ from backend.jobs.opening import holding, open_for
 from backend.jobs.places import chosen_place, release
 from backend.jobs.provenance import provenance
 from backend.jobs.start_weights import RUN, Start, starting_weights
-from backend.jobs.train_tree import numbers, stored_tree
-from backend.targets.target import Target
+from backend.jobs.train_tree import asked_tree, numbers, stored_tree
+from backend.targets.target import FINAL, Target
 from backend.training.features import FeatureStore, capture, feature_folder
 from backend.training.judge import Judge, judged_prompts
 from backend.training.loop import TrainResult, train
 from backend.training.split import split_held_out
+from backend.training.text_features import TextFeatureStore, capture_texts, text_feature_folder
 from backend.training.token_map import choose_tokens
-from backend.trees import chain
+from backend.trees import DynamicShape, TreeShape, chain
+
+NUM_MEASURED = 16  #: texts that sizes of states are measured on where a family needs them
 
 
 class _Reporter:
@@ -52,7 +57,7 @@ class _Reporter:
         for name, word in (("loss", "loss"), ("held_out_top1_0", "held-out top-1"), ("acceptance_length", "accepts")):
             if name in metrics:
                 self._notes[name] = f"{word} {metrics[name]:.3f}"
-        self._context.progress(step, total, "step", ", ".join(self._notes.values()))
+        self._context.progress(step, total, "steps", ", ".join(self._notes.values()))
 
     def resumed(self, step: int) -> None:
         self._context.resumed_at(step)
@@ -86,7 +91,9 @@ def run(config: TrainJobConfig, context: JobContext) -> dict[str, Any]:
         sweep(out.parent, f".{out.name}.*.partial")
         trained = _Training(config, context, target, answers, work)
         result = trained.go()
-        tree, measured = stored_tree(target, trained.drafter, result, trained.held, config.tree_nodes)
+        tree, measured = stored_tree(
+            target, trained.drafter, result, trained.held, config.tree_nodes, trained.asked_tree
+        )
         reached = numbers(result, tree, trained.features, trained.held_out) | {"trees": measured}
         if measured and not alone:
             reached["contended"] = True  # somebody else used the device while trees were timed
@@ -95,7 +102,8 @@ def run(config: TrainJobConfig, context: JobContext) -> dict[str, Any]:
             name=name,
             config={},
             version=target.identity.to_dict(),
-            tree=tree.to_json(),
+            tree=tree.to_json() if isinstance(tree, TreeShape) else [],
+            dynamic=asdict(tree) if isinstance(tree, DynamicShape) else None,
             numbers=reached,
             lineage=_lineage(config, answers, target, dataset, trained.start, context),
         )
@@ -125,9 +133,13 @@ class _Training:
                 f"{config.start_from} is a {self.start.family} drafter and {config.drafter.family} is to be trained; "
                 "start from one of the same family."
             )
+        self.asked_tree = asked_tree(config.tree, config.drafter.depth)
         self.learner = self._learner(training)
-        self.features = _features(context, target, training, config, "training")
-        self.held_out = _features(context, target, self.held, config, "held-out")
+        if self.asked_tree is not None:
+            with_tree(self.drafter(), self.asked_tree)  # one that it can't fill is better said now than in the end
+        self.features = _features(context, target, training, config, "training", self.learner)
+        self.held_out = _features(context, target, self.held, config, "held-out", self.learner)
+        self._tell_sizes()
 
     def _learner(self, training: Sequence[Answer]) -> Learner:
         settings, target = self.config.drafter, self.target
@@ -138,7 +150,16 @@ class _Training:
             tokens, covered = choose_tokens(training, target.vocab_size, size, target.eos_token_ids)
             if weights is None:
                 self.context.log(f"The {size:,} tokens that can be drafted cover {100 * covered:.2f} % of the answers.")
-        return self.recipe.new_learner(settings, target, tokens, weights)
+        return self.recipe.new_learner(settings, target, tokens, weights, first_texts(training))
+
+    def _tell_sizes(self) -> None:
+        """How large the states are that the drafter reads: an attention sink is many times larger than the rest."""
+        if isinstance(self.features, TextFeatureStore):
+            sizes = [
+                f"{'the last' if layer == FINAL else f'layer {layer}'} {usual:,.2g} (largest number {largest:,.0f})"
+                for layer, (usual, largest) in self.features.state_sizes().items()
+            ]
+            self.context.log(f"Usual size of the states that are read: {'; '.join(sizes)}.")
 
     def drafter(self) -> Any:
         """A drafter of the weights as they are now, with a chain of the full depth."""
@@ -170,6 +191,11 @@ class _Training:
         return Judge(self.target, self.drafter, prompts, training.decode_tokens) if prompts else None
 
 
+def first_texts(answers: Sequence[Answer]) -> list[tuple[int, ...]]:
+    """Some whole texts, for families that measure the target's states before they learn."""
+    return [tuple(answer.prompt_ids) + tuple(answer.answer_ids) for answer in answers[:NUM_MEASURED]]
+
+
 def read_any(path: Path) -> Sequence[Answer]:
     """Answers of a growing or a packed file. Raises HeadwayError when there are none."""
     if not path.is_file():
@@ -191,22 +217,42 @@ def check_tokens(config: TrainJobConfig, answers: Sequence[Answer], target: Targ
 
 
 def _features(
-    context: JobContext, target: Target, answers: Sequence[Answer], config: TrainJobConfig, what: str
-) -> FeatureStore:
-    """Cached features, in the work folder that was named or where jobs over the same answers share them."""
+    context: JobContext,
+    target: Target,
+    answers: Sequence[Answer],
+    config: TrainJobConfig,
+    what: str,
+    learner: Learner,
+) -> FeatureStore | TextFeatureStore:
+    """Cached features of the learner's kind, in the work folder that was named or where jobs over the same answers
+    share them.
+    """
     if config.work:
-        folder = Path(config.work) / {"training": "features"}.get(what, what)
+        kind = "text-features" if learner.reads else "features"
+        folder = Path(config.work) / (kind if what == "training" else what)
+    elif learner.reads:
+        folder = text_feature_folder(context.settings.features, target, answers, learner.reads)
     else:
         folder = feature_folder(context.settings.features, target, answers)
+    unit = "tokens" if learner.reads else "positions"
+
+    def progress(done: int, total: int) -> None:
+        context.progress(done, total, unit, f"{what} features")
+
     lock = folder.parent / f".{folder.name}.lock"
     with only_one(lock, f"the features in {folder}", patience_s=24 * 3600, should_stop=context.should_stop):
         sweep(folder, ".*.partial")
+        if learner.reads:
+            return capture_texts(
+                target, answers, learner.reads, folder, progress=progress, should_stop=context.should_stop
+            )
         return capture(
             target,
             answers,
             folder,
-            progress=lambda done, total: context.progress(done, total, "position", f"{what} features"),
+            progress=progress,
             should_stop=context.should_stop,
+            ahead=learner.wants_ahead,
         )
 
 

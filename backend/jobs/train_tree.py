@@ -8,14 +8,20 @@ from typing import Any
 from backend.data.answers import Answer
 from backend.drafters.base import Drafter
 from backend.targets.target import Target
-from backend.training.features import FeatureStore
-from backend.training.loop import TrainResult
-from backend.trees import TreeShape
+from backend.training.loop import Features, TrainResult
+from backend.trees import Tree, TreeShape, chain, parse_any_tree
 from backend.trees.search import acceptance_length_from_ranks, best_tree_from_ranks
 from backend.tuning.fastest_tree import candidate_trees, estimate_trees, fastest
 
 TREE_CONTEXT = 256  #: tokens of context behind which trees are timed
 ONE_NODE = TreeShape(((0,),))
+
+
+def asked_tree(text: str | None, depth: int) -> Tree | None:
+    """The tree that is to be stored, where one was named; `chain` is one of the trained depth. Raises HeadwayError."""
+    if text is None:
+        return None
+    return chain(depth) if text == "chain" else parse_any_tree(text)
 
 
 def stored_tree(
@@ -24,12 +30,15 @@ def stored_tree(
     result: TrainResult,
     held: Sequence[Answer],
     nodes: int | None,
-) -> tuple[TreeShape, list[dict[str, float]]]:
+    asked: Tree | None = None,
+) -> tuple[Tree, list[dict[str, float]]]:
     """The tree to store, and what was measured to choose it.
 
-    With a given number of nodes it is the one with the longest acceptance on the held-out positions, else the fastest
-    of all sizes.
+    The one that was `asked` for. Else, with a given number of nodes, the one with the longest acceptance on the
+    held-out positions; else the fastest of all sizes.
     """
+    if asked is not None:
+        return asked, []
     if result.ranks is None:
         return ONE_NODE, []
     if nodes is not None:
@@ -48,7 +57,7 @@ def stored_tree(
     return fastest(estimates).shape, table
 
 
-def numbers(result: TrainResult, tree: TreeShape, features: FeatureStore, held_out: FeatureStore) -> dict[str, Any]:
+def numbers(result: TrainResult, tree: Tree, features: Features, held_out: Features) -> dict[str, Any]:
     """What the drafter reached: counts, held-out rates, the expected acceptance of its tree and the real one."""
     found: dict[str, Any] = {
         "training_positions": len(features),
@@ -59,7 +68,8 @@ def numbers(result: TrainResult, tree: TreeShape, features: FeatureStore, held_o
     if result.evaluation is not None and result.ranks is not None:
         found["held_out"] = {key: round(value, 4) for key, value in result.evaluation.as_metrics().items()}
         found["hit_rates"] = [[round(rate, 5) for rate in row] for row in result.evaluation.hit_rates()]
-        found["expected_acceptance_length"] = round(acceptance_length_from_ranks(tree, result.ranks), 4)
+        if isinstance(tree, TreeShape):  # how a tree grows is not known from ranks alone
+            found["expected_acceptance_length"] = round(acceptance_length_from_ranks(tree, result.ranks), 4)
     if result.acceptance_length is not None:
         found["kept_step"] = result.kept_step
         found["decoded_acceptance_length"] = round(result.acceptance_length, 4)

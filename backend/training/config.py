@@ -14,7 +14,12 @@ class TrainConfig(BaseModel):
 
     epochs: float = Field(2.0, gt=0, le=1000, description="passes over the training positions")
     steps: int | None = Field(None, ge=1, description="stop after this many steps instead of counting epochs")
-    batch_tokens: int = Field(1024, ge=1, le=1 << 20, description="positions a step")
+    batch_tokens: int = Field(
+        1024,
+        ge=1,
+        le=1 << 20,
+        description="positions a step; for families that learn from whole texts their tokens, padding included",
+    )
     learning_rate: float = Field(1e-3, gt=0, le=1.0, description="peak learning rate")
     warmup_fraction: float = Field(0.05, ge=0, lt=1, description="part of the steps in which the learning rate rises")
     final_fraction: float = Field(0.0, ge=0, le=1, description="part of the peak at which the cosine ends")
@@ -22,6 +27,9 @@ class TrainConfig(BaseModel):
     beta_1: float = Field(0.9, ge=0, lt=1, description="memory of the optimiser's mean gradient")
     beta_2: float = Field(0.95, ge=0, lt=1, description="memory of the optimiser's mean squared gradient")
     gradient_clip: float = Field(1.0, gt=0, description="largest norm of the gradient; longer ones are shortened")
+    gradient_value_clip: float | None = Field(
+        None, gt=0, description="cut every number of the gradient to this instead of shortening the whole; default: off"
+    )
     seed: int = Field(0, ge=0, lt=1 << 31, description="same seed, same run")
     checkpoint_every: int = Field(100, ge=1, description="steps between checkpoints; a killed run loses at most these")
     evaluate_every: int = Field(200, ge=1, description="steps between evaluations on held-out prompts")
@@ -42,9 +50,11 @@ class TrainConfig(BaseModel):
 
     def total_steps(self, positions: int) -> int:
         """Steps of the whole run over `positions` training positions; a last, smaller batch of an epoch is left out."""
-        if self.steps is not None:
-            return self.steps
-        return max(1, int(self.epochs * self.steps_per_epoch(positions)))
+        return self.steps_over(self.steps_per_epoch(positions))
+
+    def steps_over(self, per_epoch: int) -> int:
+        """Steps of the whole run where an epoch has this many."""
+        return self.steps if self.steps is not None else max(1, int(self.epochs * per_epoch))
 
     def steps_per_epoch(self, positions: int) -> int:
         return max(1, positions // self.batch_tokens)

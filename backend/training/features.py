@@ -12,24 +12,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from backend.drafters.checkpoint import file_sha256, flush_to_disk, write_json_atomically
 from backend.drafters.learning import IGNORE, FeatureBatch
 from backend.errors import Cancelled, HeadwayError
 from backend.targets.target import Target
-
-MANIFEST: Final = "features.json"
+from backend.training import shards
+from backend.training.order import PositionOrder
+from backend.training.shards import MANIFEST as MANIFEST
 
 
 class TokenizedAnswer(Protocol):
@@ -59,6 +55,7 @@ def capture(
     config: CaptureConfig | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
     should_stop: Callable[[], bool] = lambda: False,
+    ahead: bool = False,
 ) -> FeatureStore:
     """Write the features of `answers` to `folder`, or finish a capture that was interrupted; `progress` gets (positions
     done, all).
@@ -68,22 +65,18 @@ def capture(
     asked to stop.
     """
     config = config or CaptureConfig()
-    usable = _usable(target, answers)
-    if not usable:
-        raise HeadwayError(
-            "None of the answers can be used for training; they are empty or longer than the target reads."
-        )
+    usable = usable_answers(target, answers)
     plan = list(_plan(usable, config.shard_positions))
-    manifest = _start(folder, _header(target, usable, config), sum(len(a.answer_ids) for a in usable))
+    positions = sum(len(a.answer_ids) for a in usable)
+    manifest = shards.start(folder, _header(target, usable, config), positions, 2 * target.hidden_size + 8)
     total, done = manifest["positions"], sum(shard["positions"] for shard in manifest["shards"])
     progress(done, total)
     for number in range(len(manifest["shards"]), len(plan)):
         tensors = _shard(target, plan[number], config.batch_tokens, should_stop)
-        manifest["shards"].append(_write_shard(folder, number, tensors))
-        write_json_atomically(folder / MANIFEST, manifest)
+        shards.add(folder, manifest, tensors, len(tensors["next"]))
         done += len(tensors["next"])
         progress(done, total)
-    return FeatureStore(folder)
+    return FeatureStore(folder, ahead)
 
 
 def feature_folder(
@@ -92,35 +85,32 @@ def feature_folder(
     """Where below `parent` the features of these answers lie: the same for the same content, target, dtype and device,
     so that whoever trains on them again finds them.
     """
-    header = _header(target, _usable(target, answers), config or CaptureConfig())
-    made_by = {"dtype": str(target.dtype), "device": target.device.type}
-    digest = hashlib.sha256(json.dumps(header | made_by, sort_keys=True).encode()).hexdigest()
-    return parent / f"{target.identity.weights_id[:8]}-{digest[:16]}"
+    header = _header(target, usable_answers(target, answers), config or CaptureConfig())
+    return shards.place(parent, header, target)
 
 
-class FeatureStore:
-    """Features in a folder, memory-mapped. Raises HeadwayError when they are incomplete or damaged."""
+class FeatureStore(PositionOrder):
+    """Features in a folder, memory-mapped; `ahead`: batches hold the states at the following positions too.
 
-    def __init__(self, folder: Path) -> None:
-        manifest = _read_manifest(folder)
-        if manifest is None or sum(shard["positions"] for shard in manifest["shards"]) != manifest["positions"]:
-            raise HeadwayError(
-                f"The features in {folder} are not complete; capture them again, it goes on where it stopped."
-            )
+    Raises HeadwayError when they are incomplete or damaged.
+    """
+
+    def __init__(self, folder: Path, ahead: bool = False) -> None:
+        self._ahead = ahead
+        manifest = shards.complete(folder)
         self.hidden_size = int(manifest["header"]["hidden_size"])
         self.weights_id = str(manifest["header"]["weights_id"])
         self._hidden: list[Tensor] = []  # each float16 [P, H]
         following, left = [], []
         for shard in manifest["shards"]:
-            _check_shard(folder, shard)
-            with safe_open(folder / shard["file"], framework="pt") as file:
+            with shards.opened(folder, shard) as file:
                 self._hidden.append(file.get_tensor("hidden"))
                 following.append(file.get_tensor("next"))
                 left.append(file.get_tensor("left"))
         self._next, self._left = torch.cat(following), torch.cat(left)  # int32 [P] each
         ends = torch.tensor([shard["positions"] for shard in manifest["shards"]]).cumsum(0)
         self._ends, self._starts = ends, torch.cat([torch.zeros(1, dtype=torch.int64), ends[:-1]])
-        self._fingerprint = hashlib.sha256("".join(s["sha256"] for s in manifest["shards"]).encode()).hexdigest()
+        self._fingerprint = shards.fingerprint(manifest)
 
     @property
     def fingerprint(self) -> str:
@@ -131,19 +121,41 @@ class FeatureStore:
 
     def batch(self, positions: Tensor, horizon: int) -> FeatureBatch:
         """Positions int64 [T] -> hidden float32 [T, H], following int64 [T, horizon]."""
-        shards = torch.bucketize(positions, self._ends, right=True)
-        hidden = torch.empty(len(positions), self.hidden_size)
-        for number in shards.unique().tolist():
-            here = (shards == number).nonzero()[:, 0]
-            hidden[here] = self._hidden[number][positions[here] - self._starts[number]].float()
         ahead = torch.arange(horizon)
         inside = ahead < self._left[positions][:, None]
         index = (positions[:, None] + ahead).clamp(max=len(self) - 1)
-        return FeatureBatch(hidden, torch.where(inside, self._next[index].long(), IGNORE))
+        following = torch.where(inside, self._next[index].long(), IGNORE)
+        if not self._ahead:
+            return FeatureBatch(self._states(positions), following)
+        later = self._states(index[:, 1:].flatten().contiguous()).unflatten(0, (len(positions), horizon - 1))
+        return FeatureBatch(self._states(positions), following, later)
+
+    def _states(self, positions: Tensor) -> Tensor:
+        """int64 [T] -> float32 [T, H]."""
+        places = torch.bucketize(positions, self._ends, right=True)
+        hidden = torch.empty(len(positions), self.hidden_size)
+        for number in places.unique().tolist():
+            here = (places == number).nonzero()[:, 0]
+            hidden[here] = self._hidden[number][positions[here] - self._starts[number]].float()
+        return hidden
 
 
-def _usable(target: Target, answers: Sequence[TokenizedAnswer]) -> list[TokenizedAnswer]:
-    return [a for a in answers if a.answer_ids and a.prompt_ids and _length(a) <= target.max_context]
+def usable_answers(target: Target, answers: Sequence[TokenizedAnswer]) -> list[TokenizedAnswer]:
+    """Those that can be learned from. Raises HeadwayError when there are none."""
+    usable = [a for a in answers if a.answer_ids and a.prompt_ids and _length(a) <= target.max_context]
+    if not usable:
+        raise HeadwayError(
+            "None of the answers can be used for training; they are empty or longer than the target reads."
+        )
+    return usable
+
+
+def answers_digest(answers: Sequence[TokenizedAnswer]) -> str:
+    """The same for the same tokens in the same order."""
+    digest = hashlib.sha256()
+    for answer in answers:
+        digest.update(json.dumps([list(answer.prompt_ids), list(answer.answer_ids)]).encode())
+    return digest.hexdigest()
 
 
 def _length(answer: TokenizedAnswer) -> int:
@@ -164,53 +176,14 @@ def _plan(answers: Sequence[TokenizedAnswer], shard_positions: int) -> Iterator[
 
 
 def _header(target: Target, answers: Sequence[TokenizedAnswer], config: CaptureConfig) -> dict[str, Any]:
-    digest = hashlib.sha256()
-    for answer in answers:
-        digest.update(json.dumps([list(answer.prompt_ids), list(answer.answer_ids)]).encode())
     return {
         "format": 1,
         "weights_id": target.identity.weights_id,
         "hidden_size": target.hidden_size,
-        "answers": digest.hexdigest(),
+        "answers": answers_digest(answers),
         "shard_positions": config.shard_positions,
         "batch_tokens": config.batch_tokens,
     }
-
-
-def _start(folder: Path, header: dict[str, Any], positions: int) -> dict[str, Any]:
-    """The manifest to go on with; shards that a crash damaged are dropped and made again."""
-    manifest = _read_manifest(folder)
-    if manifest is None:
-        manifest = {"header": header, "positions": positions, "shards": []}
-    differs = sorted(key for key in header if manifest["header"].get(key) != header[key])
-    if differs:
-        raise HeadwayError(
-            f"{folder} holds features that differ in {', '.join(differs)}; use another folder or delete it."
-        )
-    whole = []
-    for shard in manifest["shards"]:
-        try:
-            _check_shard(folder, shard)
-        except HeadwayError:
-            break
-        whole.append(shard)
-    manifest["shards"] = whole
-    missing = positions - sum(shard["positions"] for shard in whole)
-    _need_room(folder, missing * (2 * header["hidden_size"] + 8))
-    return manifest
-
-
-def _need_room(folder: Path, size: int) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(folder).free
-    except OSError as error:
-        raise HeadwayError(f"The features can't be written to {folder}: {error.strerror}.") from error
-    if free < size * 1.05:
-        raise HeadwayError(
-            f"The features need {size / 1e9:.2f} GB in {folder}, "
-            f"and {free / 1e9:.2f} GB are free; make room or use fewer answers."
-        )
 
 
 @torch.no_grad()
@@ -261,35 +234,3 @@ def _states(target: Target, answers: Sequence[TokenizedAnswer]) -> list[Tensor]:
     return [
         hidden[row, f : f + len(a.answer_ids)].clone() for row, (f, a) in enumerate(zip(first, answers, strict=True))
     ]
-
-
-def _write_shard(folder: Path, number: int, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    name = f"shard-{number:05d}.safetensors"
-    partial = folder / f".{name}.partial"
-    try:
-        save_file(tensors, partial)
-        flush_to_disk(partial)
-        os.replace(partial, folder / name)
-        flush_to_disk(folder)
-    except (OSError, SafetensorError) as error:
-        partial.unlink(missing_ok=True)
-        raise HeadwayError(f"The features could not be written to {folder}: {error}.") from error
-    path = folder / name
-    return {"file": name, "positions": len(tensors["next"]), "bytes": path.stat().st_size, "sha256": file_sha256(path)}
-
-
-def _read_manifest(folder: Path) -> dict[str, Any] | None:
-    path = folder / MANIFEST
-    if not path.is_file():
-        return None
-    try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise HeadwayError(f"{path} is damaged; delete the folder and capture the features again.") from error
-    return manifest
-
-
-def _check_shard(folder: Path, shard: dict[str, Any]) -> None:
-    path = folder / shard["file"]
-    if not path.is_file() or path.stat().st_size != shard["bytes"] or file_sha256(path) != shard["sha256"]:
-        raise HeadwayError(f"{path} is damaged or missing; capture the features again, whole shards are kept.")

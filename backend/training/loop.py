@@ -1,15 +1,15 @@
 """One training loop for all families: batches, optimiser, schedule, evaluation, checkpoints, resume.
 
-Knows no family (see drafters/learning.py for what it asks of one), no answers and no target: it sees positions, and a
-judge that gives a number. A run that is killed and resumed takes the same steps, bit for bit, on a CPU with the same
-number of threads.
+Knows no family (see drafters/learning.py for what it asks of one), no answers and no target: it sees numbered batches,
+of positions or of whole texts, and a judge that gives a number. A run that is killed and resumed takes the same steps,
+bit for bit, on a CPU with the same number of threads.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from backend.drafters.learning import Evaluation, FeatureBatch, Learner
+from backend.drafters.learning import Evaluation, Learner
 from backend.errors import HeadwayError
 from backend.training.config import TrainConfig
 from backend.training.schedule import learning_rate
@@ -33,17 +33,33 @@ from backend.training.watch import LossWatch
 
 
 class Features(Protocol):
-    """Positions to learn from, in random access."""
+    """What is learned from, in random access: numbered positions, or numbered texts (see training/order.py)."""
 
     @property
     def fingerprint(self) -> str:
         """Changes when the content does."""
         ...
 
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        """Tokens to be predicted."""
+        ...
 
-    def batch(self, positions: Tensor, horizon: int) -> FeatureBatch:
-        """The positions with these numbers, int64 [T], each with `horizon` following tokens."""
+    def per_epoch(self, batch_tokens: int) -> int:
+        """Batches of every epoch; 0 when there is too little for one."""
+        ...
+
+    def epoch(self, batch_tokens: int, seed: int) -> Sequence[Tensor]:
+        """The batches of the epoch with this seed, each int64 [n], numbers for `batch`."""
+        ...
+
+    def in_order(self, batch_tokens: int) -> Sequence[Tensor]:
+        """Everything once, in batches."""
+        ...
+
+    def batch(self, numbers: Tensor, horizon: int, /) -> Any:
+        """What the learner takes: a FeatureBatch of these positions with `horizon` following tokens each, or a
+        SequenceBatch of these texts.
+        """
         ...
 
 
@@ -99,7 +115,7 @@ def train(
 
     Raises HeadwayError when there is too little data, when `folder` holds another run, or when the disk refuses.
     """
-    if len(features) < config.batch_tokens:
+    if not features.per_epoch(config.batch_tokens):
         raise HeadwayError(
             f"There are {len(features)} training positions, fewer than one batch of {config.batch_tokens}; "
             "make more answers or a smaller batch."
@@ -122,8 +138,8 @@ class _Run:
         self.config, self.learner, self.features, self.held_out = config, learner, features, held_out
         self.reporter, self.folder, self.judge, self.origin = reporter, folder, judge, origin
         self.device = next(learner.model.parameters()).device
-        self.total = config.total_steps(len(features))
-        self.per_epoch = config.steps_per_epoch(len(features))
+        self.per_epoch = features.per_epoch(config.batch_tokens)
+        self.total = config.steps_over(self.per_epoch)
         self.optimiser = torch.optim.AdamW(
             learner.model.parameters(),
             lr=config.learning_rate,
@@ -136,7 +152,7 @@ class _Run:
         self.ranks: Tensor | None = None
         self.best: tuple[int, float] | None = None  # step and acceptance length
         self.watch = LossWatch(config.explosion_factor, config.explosion_reports)
-        self._order = (-1, torch.empty(0, dtype=torch.int64))
+        self._order: tuple[int, Sequence[Tensor]] = (-1, ())
 
     def go(self, should_stop: Callable[[], bool]) -> TrainResult:
         torch.manual_seed(self.config.seed)
@@ -157,14 +173,13 @@ class _Run:
 
     def _one_step(self) -> None:
         started = time.perf_counter()
-        batch = self.features.batch(self._positions(self.step), self.learner.horizon).to(self.device)
+        batch = self.features.batch(self._numbers(self.step), self.learner.horizon).to(self.device)
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate(self.config, self.step, self.total)
         self.optimiser.zero_grad(set_to_none=True)
         loss, per_head = self.learner.loss(batch)
         loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.learner.model.parameters(), self.config.gradient_clip)
-        value, length = loss.item(), norm.item()
+        value, length = loss.item(), self._cut_gradient()
         if not (math.isfinite(value) and math.isfinite(length)):
             raise _Failed(
                 "not_finite",
@@ -197,16 +212,22 @@ class _Run:
             "rate and start from the best weights."
         )
 
-    def _positions(self, step: int) -> Tensor:
-        """Which positions step `step` sees: a slice of its epoch's own permutation, so nothing but the step is
-        remembered.
-        """
+    def _numbers(self, step: int) -> Tensor:
+        """What step `step` sees: a piece of its epoch's own order, so nothing but the step is remembered."""
         epoch, place = divmod(step, self.per_epoch)
         if self._order[0] != epoch:
-            generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + epoch)
-            self._order = (epoch, torch.randperm(len(self.features), generator=generator))
-        start = place * self.config.batch_tokens
-        return self._order[1][start : start + self.config.batch_tokens]
+            seed = self.config.seed * 1_000_003 + epoch
+            self._order = (epoch, self.features.epoch(self.config.batch_tokens, seed))
+        return self._order[1][place]
+
+    def _cut_gradient(self) -> float:
+        """Shorten the gradient, or cut its numbers; returns its norm before."""
+        weights = list(self.learner.model.parameters())
+        if self.config.gradient_value_clip is None:
+            return torch.nn.utils.clip_grad_norm_(weights, self.config.gradient_clip).item()
+        norm = torch.nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None]).item()
+        torch.nn.utils.clip_grad_value_(weights, self.config.gradient_value_clip)
+        return norm
 
     # -- evaluation
     # -----------------------------------------------------------------------------------------------------------
@@ -231,8 +252,8 @@ class _Run:
         if len(self.held_out) == 0:
             return {}
         parts = []
-        for positions in torch.arange(len(self.held_out)).split(self.config.batch_tokens):
-            parts.append(self.learner.evaluate(self.held_out.batch(positions, self.learner.horizon).to(self.device)))
+        for numbers in self.held_out.in_order(self.config.batch_tokens):
+            parts.append(self.learner.evaluate(self.held_out.batch(numbers, self.learner.horizon).to(self.device)))
         counts = [counts for counts, _ in parts]
         self.evaluation = sum(counts[1:], start=counts[0])
         self.ranks = torch.cat([ranks for _, ranks in parts]).cpu()
@@ -274,9 +295,12 @@ class _Run:
         free = {"checkpoint_every", "report_every", "explosion_reports", "explosion_factor"}
         if self.judge is None:
             free |= {"evaluate_every", "decode_prompts", "decode_tokens", "keep"}
+        settings = self.config.model_dump(exclude=free)
+        if settings["gradient_value_clip"] is None:  # runs begun before there was such a setting go on too
+            del settings["gradient_value_clip"]
         shapes = {name: list(value.shape) for name, value in self.learner.model.state_dict().items()}
         return {
-            "settings": self.config.model_dump(exclude=free),
+            "settings": settings,
             "family": self.learner.family,
             "family's settings": self.learner.settings,
             "shapes": shapes,

@@ -18,6 +18,7 @@ import numpy as np
 import psutil
 
 from backend.data.answers import read_answers, unpack_answers
+from backend.drafters.sizes import LayerWeights
 from backend.errors import HeadwayError
 from backend.targets.checkpoint import read_json, stored_tensors
 from backend.targets.sources import SourceKind, TargetSource, resolve_source
@@ -62,7 +63,22 @@ def folder_facts(name: str, folder: Path, value_bytes: int = FLOAT32) -> TargetF
     return TargetFacts(
         name, hidden, vocab, int(text.get("num_hidden_layers") or 1), num_weights, num_weights - outer, value_bytes,
         int(text.get("max_position_embeddings") or 1 << 20),
+        layer_weights(
+            hidden, *(text.get(key) for key in (
+                "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size",
+            ))
+        ),
     )  # fmt: skip
+
+
+def layer_weights(hidden: int, heads: Any, kv_heads: Any, head_dim: Any, inner: Any) -> LayerWeights:
+    """Numbers in the matrices of a layer of these sizes, with a gated feed-forward part; 0 where one is not told."""
+    if not heads or not inner:
+        return LayerWeights()
+    width = int(head_dim or hidden // int(heads))
+    wide, narrow = int(heads) * width, int(kv_heads or heads) * width
+    qkv = hidden * (wide + 2 * narrow)
+    return LayerWeights(qkv + hidden * wide + 3 * hidden * int(inner), qkv)
 
 
 def gguf_facts(name: str, path: Path, value_bytes: int = FLOAT32) -> TargetFacts:
@@ -112,6 +128,8 @@ def _answer_facts(path: Path, held_out: float, max_context: int, changed: int, s
         tokens=padded_tokens([_shape(a) for a in trained]),
         held_out_positions=sum(len(a.answer_ids) for a in held),
         held_out_tokens=padded_tokens([_shape(a) for a in held]),
+        text_tokens=sum(map(_length, trained)),
+        held_out_text_tokens=sum(map(_length, held)),
     )
 
 
@@ -153,7 +171,14 @@ def _gguf_facts(name: str, path: Path, value_bytes: int, changed: int, size: int
         raise HeadwayError(f"The GGUF file {path} cannot be read: {error.strerror or error}.") from error
     except (struct.error, KeyError, ValueError, OverflowError, MemoryError) as error:
         raise HeadwayError(damaged) from error
-    return TargetFacts(name, hidden, vocab, layers, num_weights, num_weights - outer, value_bytes, context)
+    layer = layer_weights(
+        hidden,
+        values.get(f"{kind}.attention.head_count"),
+        values.get(f"{kind}.attention.head_count_kv"),
+        values.get(f"{kind}.attention.key_length"),
+        values.get(f"{kind}.feed_forward_length"),
+    )
+    return TargetFacts(name, hidden, vocab, layers, num_weights, num_weights - outer, value_bytes, context, layer)
 
 
 def _number(file: BinaryIO, kind: int) -> Any:

@@ -9,16 +9,17 @@ Torch-free; knows no family.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Protocol
 
 from backend.drafters.family import FamilySettings
-from backend.drafters.sizes import DrafterSizes, sizes_of
+from backend.drafters.sizes import DrafterSizes, LayerWeights, sizes_of
 from backend.training.config import TrainConfig
 
 SHARD_POSITIONS: Final = 16384  #: positions that a capture holds in memory until they are written
 BATCH_TOKENS: Final = 4096  #: tokens a pass of a capture reads
 HALF: Final = 2  # bytes of a cached feature
+PADDED: Final = 0.1  # of a batch of whole texts, as their lengths differ by a fifth at most; see training/order.py
 SMALL_FILES: Final = 20_000  # manifests, metadata, notes
 #: States of a token at the peak of a pass: keys and values of each layer, which have fewer heads than the queries as a
 #: rule, and what one layer computes with.
@@ -41,6 +42,9 @@ class Planned(Protocol):
     def training(self) -> TrainConfig: ...
 
     @property
+    def tree(self) -> str | None: ...
+
+    @property
     def tree_nodes(self) -> int | None: ...
 
     @property
@@ -50,7 +54,7 @@ class Planned(Protocol):
 @dataclass(frozen=True)
 class TargetFacts:
     """A target as its files tell it. `read_weights`: those that every token passes, so without embedding and head.
-    `value_bytes`: of one number as it is loaded.
+    `value_bytes`: of one number as it is loaded. `layer`: what is in one of its layers.
     """
 
     name: str
@@ -61,12 +65,13 @@ class TargetFacts:
     read_weights: int
     value_bytes: int
     max_context: int
+    layer: LayerWeights = field(default_factory=LayerWeights)
 
 
 @dataclass(frozen=True)
 class AnswerFacts:
     """Answers as training splits them. Positions are tokens that are learned from; `tokens` are what a capture reads,
-    prompts and padding included.
+    prompts and padding included; `text_tokens` are prompts and answers without padding.
     """
 
     answers: int
@@ -74,6 +79,17 @@ class AnswerFacts:
     tokens: int
     held_out_positions: int
     held_out_tokens: int
+    text_tokens: int = 0
+    held_out_text_tokens: int = 0
+
+    def seen(self, settings: FamilySettings) -> tuple[int, int]:
+        """What an epoch goes through and what an evaluation does, in the units that a batch is counted in: positions
+        of answers, or tokens of whole texts.
+        """
+        if not settings.states_a_token:
+            return self.positions, self.held_out_positions
+        padded = 1 + PADDED
+        return round(self.text_tokens * padded), round(self.held_out_text_tokens * padded)
 
 
 @dataclass(frozen=True)
@@ -122,7 +138,7 @@ class Probe:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Probe:
         """Raises ValueError for anything that is not a probe of this version."""
-        names = {field.name for field in fields(cls)}
+        names = {one.name for one in fields(cls)}
         if set(data) != names:
             raise ValueError(f"not a probe: {sorted(set(data) ^ names)}")
         return cls(**data)
@@ -169,13 +185,13 @@ def plan(config: Planned, target: TargetFacts, answers: AnswerFacts, probe: Prob
     A probe of the same target with other drafter settings is scaled by the operations of a step. Raises ValueError for
     a family that does not tell its sizes.
     """
-    sizes = sizes_of(config.drafter, target.hidden_size, target.vocab_size)
+    sizes = sizes_of(config.drafter, target.hidden_size, target.vocab_size, target.layer)
     fits = probe is not None and probe.target == target.name
     same = fits and probe is not None and _decides(config) == probe.settings
-    steps = config.training.total_steps(answers.positions)
+    steps = config.training.total_steps(answers.seen(config.drafter)[0])
     used = probe if fits else None
     return Plan(
-        bytes_features=feature_bytes(target, answers),
+        bytes_features=feature_bytes(target, answers, config.drafter.states_a_token),
         bytes_checkpoints=_checkpoint_bytes(config, sizes, used if same else None),
         bytes_drafter=sizes.parameters * (HALF if config.half else 4) + SMALL_FILES,
         peak_memory_bytes=_peak(config, target, answers, sizes, used, same),
@@ -187,8 +203,11 @@ def plan(config: Planned, target: TargetFacts, answers: AnswerFacts, probe: Prob
     )
 
 
-def feature_bytes(target: TargetFacts, answers: AnswerFacts) -> int:
-    """A state in half precision and two small numbers a position."""
+def feature_bytes(target: TargetFacts, answers: AnswerFacts, states_a_token: int = 0) -> int:
+    """A state in half precision and two small numbers a position; or so many states and its number a token."""
+    if states_a_token:
+        tokens = answers.text_tokens + answers.held_out_text_tokens
+        return tokens * (HALF * states_a_token * target.hidden_size + 4) + SMALL_FILES
     return (answers.positions + answers.held_out_positions) * (HALF * target.hidden_size + 8) + SMALL_FILES
 
 
@@ -239,8 +258,10 @@ def _peak(
     config: Planned, target: TargetFacts, answers: AnswerFacts, sizes: DrafterSizes, probe: Probe | None, same: bool
 ) -> int:
     """The largest of loading, capturing and learning; what is loaded stays loaded, and features are mapped memory."""
-    mapped = feature_bytes(target, answers)
-    shard = min(SHARD_POSITIONS, answers.positions) * target.hidden_size * HALF * 2  # its parts, and joined
+    states = config.drafter.states_a_token
+    mapped = feature_bytes(target, answers, states)
+    in_shard = min(SHARD_POSITIONS, answers.text_tokens if states else answers.positions)
+    shard = in_shard * target.hidden_size * HALF * 2 * max(1, states)  # its parts, and joined
     # A pass over a full batch; a probe of a slow target reads less at once, and so sees less of it.
     capture = int(
         BATCH_TOKENS * target.value_bytes * (STATES_A_LAYER * target.num_layers + STATES) * target.hidden_size
@@ -271,11 +292,12 @@ def _phases(
     speed: Speed,
 ) -> tuple[Phase, ...]:
     training = config.training
-    steps = training.total_steps(answers.positions)
+    seen, held_out = answers.seen(config.drafter)
+    steps = training.total_steps(seen)
     evaluations = 1 + -(-steps // training.evaluate_every)
     saves = -(-steps // training.checkpoint_every)
     if probe is not None:
-        scale = 1.0 if same else _step_flops(config, sizes) / _probe_step_flops(probe, config)
+        scale = 1.0 if same else _step_flops(config, sizes) / _probe_step_flops(probe, config, target)
         load_s, read = probe.load_s, probe.capture_tokens_per_s
         step_s, evaluate = probe.step_s * scale, probe.evaluate_positions_per_s / scale
         judge_s, draft_s, save_s = probe.judge_step_s, probe.draft_step_s, probe.save_s * scale
@@ -288,12 +310,12 @@ def _phases(
         save_s = 12 * sizes.parameters / speed.write
     known = probe is not None
     judged = _judge_s(config, answers, judge_s, read)
-    tree_s = 0.0 if config.tree_nodes else TREES * (TREE_TEXT / read + TREE_STEPS * draft_s)
+    tree_s = 0.0 if config.tree_nodes or config.tree else TREES * (TREE_TEXT / read + TREE_STEPS * draft_s)
     parts = (
         Phase("load the target", load_s, known),
         Phase("read the answers", (answers.tokens + answers.held_out_tokens) / read, known),
         Phase("learn", steps * step_s, same),
-        Phase("evaluate", evaluations * (answers.held_out_positions / evaluate + judged), same),
+        Phase("evaluate", evaluations * (held_out / evaluate + judged), same),
         Phase("save", saves * save_s, same),
         Phase("choose the tree", tree_s, known),
     )
@@ -314,13 +336,13 @@ def _step_flops(config: Planned, sizes: DrafterSizes) -> float:
     return sizes.step_flops * config.training.batch_tokens
 
 
-def _probe_step_flops(probe: Probe, config: Planned) -> float:
+def _probe_step_flops(probe: Probe, config: Planned, target: TargetFacts) -> float:
     """Operations of the step that the probe measured; of another family only the time itself is known."""
     settings = type(config.drafter)
     stored = probe.settings["drafter"]
     if stored.get("family") != config.drafter.family:
-        return _step_flops(config, sizes_of(config.drafter, probe.hidden_size, probe.vocab_size))
-    sizes = sizes_of(settings.model_validate(stored), probe.hidden_size, probe.vocab_size)
+        return _step_flops(config, sizes_of(config.drafter, probe.hidden_size, probe.vocab_size, target.layer))
+    sizes = sizes_of(settings.model_validate(stored), probe.hidden_size, probe.vocab_size, target.layer)
     return sizes.step_flops * int(probe.settings["batch_tokens"])
 
 
@@ -330,7 +352,7 @@ def _notes(config: Planned, answers: AnswerFacts, fits: bool, same: bool) -> tup
         notes.append("All of it is an estimate: nothing was measured with this target on this machine yet.")
     elif not same:
         notes.append("The target was measured; the rest is scaled from other settings.")
-    if answers.positions < config.training.batch_tokens:
+    if not config.drafter.states_a_token and answers.positions < config.training.batch_tokens:
         notes.append(
             f"There are {answers.positions:,} training positions, fewer than one batch of "
             f"{config.training.batch_tokens:,}: it would not start."

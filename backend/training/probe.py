@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import psutil
 import torch
@@ -23,12 +24,14 @@ from backend.acceptance import Rule
 from backend.decoding.loop import DecodeSettings, decode
 from backend.decoding.records import StepTrace
 from backend.drafters.base import Drafter
-from backend.drafters.learning import FeatureBatch, Learner
+from backend.drafters.learning import Learner
 from backend.targets.target import Target
-from backend.training.features import CaptureConfig, TokenizedAnswer, capture
+from backend.training.features import CaptureConfig, FeatureStore, TokenizedAnswer, capture
 from backend.training.loop import Features, train
+from backend.training.order import PositionOrder, TextOrder
 from backend.training.planner import BATCH_TOKENS, Planned, Probe, decides, padded_tokens
 from backend.training.state import STATE
+from backend.training.text_features import TextFeatureStore, capture_texts
 
 WATCH_S = 0.004  #: how often memory is looked at
 MAX_STEPS = 6
@@ -138,10 +141,11 @@ def probe(
     target = loaded.target
     usable = [a for a in answers if a.answer_ids and a.prompt_ids and _length(a) <= target.max_context]
     with MemoryWatch(target.device) as memory, _scratch(folder):
-        rate, features = _capture(target, usable or answers, folder / "features", 0.4 * seconds, clock)
+        learner = new_learner()  # it says what has to be captured, and is there meanwhile, as in a training
+        capture_to = _capture_for(target, learner)
+        rate, features = _capture(capture_to, usable or answers, folder / "features", 0.4 * seconds, clock)
         capture_peak = memory.peak() - loaded.before - loaded.bytes
         memory.start()
-        learner = new_learner()
         learned = _learn(config, learner, features, folder / "run", 0.35 * seconds, clock)
         positions_per_s = _evaluate(learner, features, config.training.batch_tokens, clock)
         drafter = new_drafter(learner)
@@ -178,18 +182,29 @@ def _spread(answers: Sequence[TokenizedAnswer], tokens: float) -> list[Tokenized
     return [answers[index * len(answers) // count] for index in range(count)]
 
 
+Capture = Callable[[Sequence[TokenizedAnswer], Path], FeatureStore | TextFeatureStore]
+
+
+def _capture_for(target: Target, learner: Learner) -> Capture:
+    """How the features of this learner are made."""
+    config = CaptureConfig(batch_tokens=BATCH_TOKENS)
+    if learner.reads:
+        return lambda answers, folder: capture_texts(target, answers, learner.reads, folder, config)
+    return lambda answers, folder: capture(target, answers, folder, config, ahead=learner.wants_ahead)
+
+
 def _capture(
-    target: Target, answers: Sequence[TokenizedAnswer], folder: Path, seconds: float, clock: Callable[[], float]
-) -> tuple[float, Features]:
+    capture_to: Capture, answers: Sequence[TokenizedAnswer], folder: Path, seconds: float, clock: Callable[[], float]
+) -> tuple[float, FeatureStore | TextFeatureStore]:
     """(tokens a second, padding included; the features). The first answer warms up and gives a first guess."""
     first = sorted(answers, key=_length)[len(answers) // 2 :][:1]
     for attempt in ("cold", "warm"):
         started = clock()
-        capture(target, first, folder / attempt)
+        capture_to(first, folder / attempt)
         guess = padded_tokens([_shape(a) for a in first], BATCH_TOKENS) / (clock() - started)
     sample = _spread(answers, max(1.0, guess * seconds))
     started = clock()
-    store = capture(target, sample, folder / "sample", CaptureConfig(batch_tokens=BATCH_TOKENS))
+    store = capture_to(sample, folder / "sample")
     return padded_tokens([_shape(a) for a in sample], BATCH_TOKENS) / (clock() - started), store
 
 
@@ -218,30 +233,50 @@ class _Times:
         return None
 
 
-@dataclass(frozen=True)
-class _Repeated:
+class _Repeated(PositionOrder):
     """The sample again and again, so that it is large enough for a batch."""
 
-    inner: Features
-    count: int
-
-    @property
-    def fingerprint(self) -> str:
-        return self.inner.fingerprint
+    def __init__(self, inner: FeatureStore | TextFeatureStore, count: int) -> None:
+        self._inner, self._count, self.fingerprint = inner, count, inner.fingerprint
 
     def __len__(self) -> int:
-        return self.count
+        return self._count
 
-    def batch(self, positions: Tensor, horizon: int) -> FeatureBatch:
-        return self.inner.batch(positions % len(self.inner), horizon)
+    def batch(self, positions: Tensor, horizon: int) -> Any:
+        return self._inner.batch(positions % len(self._inner), horizon)
+
+
+class _RepeatedTexts(TextOrder):
+    """The same with whole texts."""
+
+    def __init__(self, inner: TextFeatureStore, tokens: int) -> None:
+        times = 1 + tokens // max(1, int(inner.lengths.sum()))
+        super().__init__(inner.lengths.tolist() * times)
+        self._inner, self.fingerprint = inner, inner.fingerprint
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def batch(self, texts: Tensor, horizon: int) -> Any:
+        return self._inner.batch(texts % self._inner.num_texts, horizon)
+
+
+def _repeated(features: FeatureStore | TextFeatureStore, batch: int) -> Features:
+    if isinstance(features, TextFeatureStore):
+        return _RepeatedTexts(features, batch * (MAX_STEPS + 1))
+    return _Repeated(features, max(len(features), batch * (MAX_STEPS + 1)))
 
 
 def _learn(
-    config: Planned, learner: Learner, features: Features, folder: Path, seconds: float, clock: Callable[[], float]
+    config: Planned,
+    learner: Learner,
+    features: FeatureStore | TextFeatureStore,
+    folder: Path,
+    seconds: float,
+    clock: Callable[[], float],
 ) -> _Learned:
     """Real steps at the real batch size. The first one warms up and says how many more there is time for."""
-    batch = config.training.batch_tokens
-    whole = _Repeated(features, max(len(features), batch * (MAX_STEPS + 1)))
+    whole = _repeated(features, config.training.batch_tokens)
     nothing = _Repeated(features, 0)
     short = {"report_every": 1, "evaluate_every": 1 << 30, "checkpoint_every": 1 << 30, "explosion_reports": 0}
     times = _Times()
@@ -261,15 +296,20 @@ def _learn(
     )
 
 
-def _evaluate(learner: Learner, features: Features, batch: int, clock: Callable[[], float]) -> float:
-    positions = torch.arange(batch) % len(features)
+def _evaluate(
+    learner: Learner, features: FeatureStore | TextFeatureStore, batch: int, clock: Callable[[], float]
+) -> float:
+    """What an evaluation goes through in a second, counted as a batch is: positions, or tokens of texts."""
+    whole = _repeated(features, batch)
+    numbers = whole.in_order(batch)[0]
     device = next(learner.model.parameters()).device
     learner.model.eval()
     started = clock()
-    learner.evaluate(features.batch(positions, learner.horizon).to(device))[1].cpu()
+    given = whole.batch(numbers, learner.horizon)
+    learner.evaluate(given.to(device))[1].cpu()
     took = clock() - started
     learner.model.train()
-    return batch / max(took, 1e-9)
+    return (given.tokens.numel() if learner.reads else len(numbers)) / max(took, 1e-9)
 
 
 def _decode(target: Target, drafter: Drafter, answers: Sequence[TokenizedAnswer], rows: int) -> float:

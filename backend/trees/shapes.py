@@ -161,7 +161,7 @@ def parse_tree(text: str) -> TreeShape:
         return _parse_paths(text)
     names = ", ".join(PRESETS)
     raise HeadwayError(
-        f"Unknown tree {text[:40]!r}: use none, chain-4, 3x2x1, {names}, or JSON paths like [[0],[1],[0,0]]."
+        f"Unknown tree {text[:40]!r}: use none, chain-4, 3x2x1, {names}, eagle2, or JSON paths like [[0],[1],[0,0]]."
     )
 
 

@@ -170,7 +170,7 @@ def _more(first: EvaluateValues) -> dict[str, Any]:
     with gr.Accordion("More", open=False, elem_id="hw-evaluate-more", elem_classes="hw-more"):
         trees = gr.Textbox(
             first.trees, label="Trees", lines=1, max_lines=6, placeholder="each drafter's own",
-            info="To compare, one a line: chain-4, 3x2x1, medusa-63, JSON paths.",
+            info="To compare, one a line: chain-4, 3x2x1, medusa-63, eagle2, JSON.",
         )  # fmt: skip
         rule = gr.Radio(
             [("Exact", EXACT), ("Typical (approximate)", TYPICAL)], value=first.rule, label="Acceptance rule",

@@ -10,7 +10,7 @@ import gradio as gr
 from dashboard.components.views import view
 from dashboard.presenters.form import ALL_LEVELS, CHAT, EXACT, OWN_TREE, RAW, TYPICAL, FormValues
 
-TREES = (OWN_TREE, "chain-2", "chain-4", "2x2x1", "4x2x1", "medusa-63")
+TREES = (OWN_TREE, "chain-2", "chain-4", "2x2x1", "4x2x1", "medusa-63", "eagle2")
 DEPTHS = (
     ("All levels", ALL_LEVELS),
     ("0: draft nothing", "0"),

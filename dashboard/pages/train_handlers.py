@@ -15,6 +15,7 @@ import gradio as gr
 import psutil
 from pydantic import ValidationError
 
+from backend.drafters.families import DEFAULT_FAMILY
 from backend.errors import HeadwayError
 from backend.jobs.configs import TrainJobConfig
 from backend.training.plan_facts import answer_facts, machine_speed, target_facts
@@ -24,12 +25,14 @@ from dashboard.presenters.schema_form import FormField, config_from, problems_of
 from dashboard.presenters.train import (
     FAMILY,
     FIRST,
+    PRESET,
     answer_choices,
     fitting_probe,
     fork_config,
     form_value,
     job_name,
     plan_view,
+    preset_values,
     train_fields,
 )
 from dashboard.runs import PERSONS_ERRORS, one_sentence
@@ -68,8 +71,8 @@ class TrainHandlers:
 
     def edit(self, event: gr.EventData) -> tuple[Any, Any]:
         """A field was changed: form, plan."""
-        typed = dict(event.typed)
-        form = self._form(typed, {}, fill=event.field == FAMILY)
+        typed = self._switched(dict(event.typed), str(event.field))
+        form = self._form(typed, {}, fill=event.field in (FAMILY, PRESET))
         config, problems = self._config(typed)
         touched = {path: sentence for path, sentence in problems.items() if path == event.field or typed.get(path)}
         return form | {"problems": touched}, self._planned(config) if config else SKIP()
@@ -129,6 +132,19 @@ class TrainHandlers:
     def measured(self, event: gr.EventData) -> Any:
         """The measuring job is done: the plan again."""
         return self._plan(dict(event.typed))
+
+    def _switched(self, typed: dict[str, Any], field: str) -> dict[str, Any]:
+        """What is typed, after another family or preset was chosen: another family comes with its own settings, a
+        preset with its values.
+        """
+        if field == FAMILY:
+            return {path: value for path, value in typed.items() if not path.startswith("drafter.")} | {
+                FAMILY: typed[FAMILY], PRESET: "",
+            }  # fmt: skip
+        if field == PRESET and typed.get(PRESET):
+            family = str(typed.get(FAMILY) or DEFAULT_FAMILY)
+            return typed | preset_values(self.fields(family), family, str(typed[PRESET]))
+        return typed
 
     # -- parts ------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ own; a type that a form cannot show is an error when the page is built, not a fi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -142,7 +142,7 @@ def problems_of(error: ValidationError, fields: Sequence[FormField]) -> dict[str
     problems: dict[str, str] = {}
     for one in error.errors():
         parts = [str(part) for part in one["loc"]]
-        path = next((".".join(parts[:end]) for end in range(len(parts), 0, -1) if ".".join(parts[:end]) in by_path), "")
+        path = _place(parts, by_path)
         label = by_path[path].label if path else (_label(parts[-1]) if parts else "")
         problems.setdefault(path, _sentence(label, one))
     return problems
@@ -307,6 +307,16 @@ def _covered(path: str, paths: set[str]) -> bool:
 def _named(path: str, names: Mapping[str, str]) -> str | None:
     parts = path.split(".")
     return next((names[p] for end in range(len(parts), 0, -1) if (p := ".".join(parts[:end])) in names), None)
+
+
+def _place(parts: Sequence[str], known: Collection[str]) -> str:
+    """The longest known path that `parts` begin with, without which of several models it is."""
+    for end in range(len(parts), 0, -1):
+        ways = [parts[:end], *([*parts[:out], *parts[out + 1 : end]] for out in range(end))]
+        for way in ways:
+            if ".".join(way) in known:
+                return ".".join(way)
+    return ""
 
 
 def _sentence(label: str, problem: Mapping[str, Any]) -> str:

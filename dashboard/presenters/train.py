@@ -10,20 +10,41 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from backend.drafters.families import PRESETS
 from backend.jobs.configs import TrainJobConfig
 from backend.training.planner import Plan, Probe
 from backend.words import bytes_in_words, count_in_words
-from dashboard.presenters.schema_form import FormField, form_fields, with_choices
+from dashboard.presenters.schema_form import FormField, form_fields, typed_from, with_choices
 
 GROUPS: Final = (("data", "Data"), ("drafter", "Drafter"), ("training", "Training"), ("output", "Output"))
 FAMILY: Final = "drafter.family"
+PRESET: Final = "preset"
 _GROUP_OF: Final[Mapping[str, str]] = {
-    "target": "data", "answers": "data", "held_out": "data", "drafter": "drafter", "training": "training",
+    "target": "data", "answers": "data", "held_out": "data", "preset": "drafter", "drafter": "drafter",
+    "training": "training",
+}  # fmt: skip
+_FAMILIES: Final[Mapping[str, str]] = {
+    "medusa": "Medusa heads", "hydra": "Hydra heads", "eagle": "EAGLE", "eagle3": "EAGLE-3",
+}  # fmt: skip
+_PRESETS: Final[Mapping[str, str]] = {
+    "paper": "as published", "small": "for two cores", "blockwise": "blockwise parallel decoding",
 }  # fmt: skip
 _LABELS: Final[Mapping[str, str]] = {
     "drafter.draft_vocab": "Draft vocabulary",
     "drafter.num_heads": "Heads",
     "drafter.num_blocks": "Blocks a head",
+    "drafter.test_time_steps": "Test-time steps",
+    "drafter.draft_depth": "Depth drafted",
+    "drafter.reads": "Layers read",
+    "drafter.token_weight": "Weight of tokens",
+    "drafter.feature_weight": "Weight of states",
+    "drafter.fc_norm": "Norm of each layer",
+    "drafter.norm_before_fc": "Norm of all layers",
+    "drafter.norm_before_residual": "Residual after the norm",
+    "drafter.norm_output": "Recycle the normed state",
+    "training.gradient_value_clip": "Gradient value clip",
+    "preset": "Preset",
+    "tree": "Tree stored",
     "training.batch_tokens": "Batch",
     "training.beta_1": "β1",
     "training.beta_2": "β2",
@@ -39,11 +60,14 @@ _LABELS: Final[Mapping[str, str]] = {
     "dtype": "Numbers",
 }
 _MORE: Final = (
-    "held_out", "drafter.num_blocks", "drafter.decay", "drafter.compute", "training.steps", "training.warmup_fraction",
-    "training.final_fraction", "training.weight_decay", "training.beta_1", "training.beta_2", "training.gradient_clip",
-    "training.seed", "training.checkpoint_every", "training.evaluate_every", "training.report_every",
-    "training.explosion_reports", "training.explosion_factor", "training.decode_prompts", "training.decode_tokens",
-    "training.keep", "out", "half", "work", "device", "dtype", "trust_remote_code", "start_from",
+    "held_out", "drafter.num_blocks", "drafter.decay", "drafter.compute", "drafter.reads", "drafter.token_weight",
+    "drafter.feature_weight", "drafter.noise", "drafter.fc_norm", "drafter.norm_before_fc",
+    "drafter.norm_before_residual", "drafter.norm_output", "training.gradient_value_clip", "tree", "training.steps",
+    "training.warmup_fraction", "training.final_fraction", "training.weight_decay", "training.beta_1",
+    "training.beta_2", "training.gradient_clip", "training.seed", "training.checkpoint_every",
+    "training.evaluate_every", "training.report_every", "training.explosion_reports", "training.explosion_factor",
+    "training.decode_prompts", "training.decode_tokens", "training.keep", "out", "half", "work", "device", "dtype",
+    "trust_remote_code", "start_from",
 )  # fmt: skip
 #: What the one button of the empty page trains: few heads, so that the first one is there soon.
 FIRST: Final[Mapping[str, Any]] = {
@@ -59,8 +83,29 @@ def train_fields(
     """The fields for a family (None: the usual one); targets and answers to choose from, and room for another."""
     branch = {"drafter": family} if family else {}
     fields = form_fields(TrainJobConfig, groups=_GROUP_OF, labels=_LABELS, more=_MORE, branch=branch)
-    fields = tuple(_output(field) for field in fields)
+    fields = _family_first(tuple(_output(field) for field in fields))
+    chosen = next(field.default for field in fields if field.path == FAMILY)
+    families = next(field.choices for field in fields if field.path == FAMILY)
+    fields = with_choices(fields, FAMILY, [(_FAMILIES.get(name, name), name) for _, name in families])
+    fields = with_choices(fields, PRESET, [(_PRESETS.get(one, one), one) for one in PRESETS[str(chosen)]])
     return with_choices(with_choices(fields, "target", targets, other=True), "answers", answers, other=True)
+
+
+def _family_first(fields: Sequence[FormField]) -> tuple[FormField, ...]:
+    """The preset belongs to the family, so it stands behind it."""
+    preset = next(field for field in fields if field.path == PRESET)
+    rest = [field for field in fields if field.path != PRESET]
+    place = 1 + next(place for place, field in enumerate(rest) if field.path == FAMILY)
+    return (*rest[:place], preset, *rest[place:])
+
+
+def preset_values(fields: Sequence[FormField], family: str, name: str) -> dict[str, Any]:
+    """What a preset writes into the form: everything of drafter and training, so that two presets never mix."""
+    presets = PRESETS.get(family, {})
+    wanted = presets.get(name, {})
+    touched = {key for preset in presets.values() for key in preset}
+    typed = typed_from(fields, {**wanted, "drafter": {**wanted.get("drafter", {}), "family": family}})
+    return {path: value for path, value in typed.items() if path.split(".")[0] in touched} | {PRESET: name}
 
 
 def _output(field: FormField) -> FormField:

@@ -10,12 +10,13 @@ from backend.drafters.learning import IGNORE, FeatureBatch
 from backend.drafters.medusa.config import MedusaConfig
 from backend.drafters.medusa.model import MedusaHeads
 from backend.drafters.medusa.train import MedusaLearner
+from backend.training.order import PositionOrder
 
 HIDDEN, VOCAB = 12, 30
 
 
 @dataclass
-class MadeUpFeatures:
+class MadeUpFeatures(PositionOrder):
     """Random states whose following tokens are a function of them, so that there is something to learn."""
 
     count: int

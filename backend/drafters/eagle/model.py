@@ -13,13 +13,15 @@ from torch import Tensor, nn
 from backend.drafters.eagle.config import EagleConfig
 from backend.drafters.layer.attention import DraftLayer
 from backend.drafters.layer.pair_model import PairModel
+from backend.drafters.layer.token_loss import Teacher
 from backend.targets.packed_linear import PackedFrom, pack_linear
-from backend.targets.target import FINAL
+from backend.targets.target import FINAL, Target
 
 
 class EagleHead(PairModel):
     """See PairModel."""
 
+    config: EagleConfig
     head_rows: Tensor
 
     def __init__(self, config: EagleConfig) -> None:
@@ -31,9 +33,10 @@ class EagleHead(PairModel):
         self.packed_head: nn.Module | None = None
         self.register_buffer("token_map", torch.arange(config.output_size))
 
-    def hold_head(self, weight: Tensor) -> None:
-        """Score with the target's output rows [V, H], those of the token map."""
-        rows = weight.detach()[self.token_map.to(weight.device)]
+    def hold_target(self, target: Target) -> None:
+        """Use the target's embedding and, of its output rows, those of the token map. The map must not change later."""
+        self.hold_embedding(target.embedding_weight().float())
+        rows = Teacher.of(target, self.token_map).rows
         self.register_buffer("head_rows", rows, persistent=False)
 
     def for_drafting(self, packed_from: PackedFrom | None = None) -> EagleHead:

@@ -12,40 +12,61 @@ from backend.drafters.eagle3.config import Eagle3Config
 from backend.drafters.layer.attention import DraftLayer
 from backend.drafters.layer.pair_model import PairModel
 
+EXTREME = 16.0  #: times the usual size: states larger than this are an attention sink's
+
 
 class Eagle3Head(PairModel):
     """See PairModel. The output rows are the head's own and trained; the embedding is the target's.
 
-    state_scale: the middle layers of some targets hold states in the thousands (an attention sink at the first token);
-    a constant for each layer brings all to like size. It is linear, so exporting folds it into `fc`.
+    state_scale: float [layers], powers of two. The middle layers of some targets hold states in the thousands (an
+    attention sink at the first token), and layers differ in size; a constant for each brings their usual states to like
+    size. It is linear, so exporting folds it into `fc`. Where the states are normed anyway it is 1.
     """
 
+    config: Eagle3Config
     state_scale: Tensor
 
     def __init__(self, config: Eagle3Config) -> None:
         super().__init__()
         self.config, self.reads = config, config.reads
         width, eps = config.layer.hidden_size, config.layer.rms_norm_eps
-        self.fc = nn.Linear(len(config.reads) * config.target_hidden_size, width, bias=False)
-        self.fc_norms = nn.ModuleList(
+        joined = len(config.reads) * config.target_hidden_size
+        self.input_norm = nn.RMSNorm(joined, eps=eps) if config.norm_before_fc else None
+        self.fc_norm = nn.ModuleList(
             nn.RMSNorm(config.target_hidden_size, eps=eps) for _ in config.reads if config.fc_norm
         )
+        self.fc = nn.Linear(joined, width, bias=False)
         self.hidden_norm = nn.RMSNorm(width, eps=eps)
         self.input_layernorm = nn.RMSNorm(width, eps=eps)
         self.layer = DraftLayer(config.layer, 2 * width)
         self.norm = nn.RMSNorm(width, eps=eps)
         self.lm_head = nn.Linear(width, config.draft_vocab_size, bias=False)
-        scale = torch.tensor(config.state_scales).repeat_interleave(config.target_hidden_size)
-        self.register_buffer("state_scale", scale, persistent=False)
+        self.register_buffer("state_scale", torch.ones(len(config.reads)))
         self.register_buffer("token_map", torch.arange(config.draft_vocab_size))
 
     def feature(self, states: Tensor) -> Tensor:
-        scaled = states.to(self.embedding.dtype) * self.state_scale
-        if self.fc_norms:
-            parts = scaled.split(self.config.target_hidden_size, dim=-1)
-            scaled = torch.cat([norm(part) for norm, part in zip(self.fc_norms, parts, strict=True)], dim=-1)
-        joined: Tensor = self.fc(scaled)
-        return joined
+        parts = self._scaled(states.to(self.embedding.dtype))
+        if self.fc_norm:
+            normed = [norm(part) for norm, part in zip(self.fc_norm, parts.unbind(-2), strict=True)]
+            parts = torch.stack(normed, dim=-2)
+        joined: Tensor = parts.flatten(-2)
+        if self.input_norm is not None:
+            joined = self.input_norm(joined)
+        feature: Tensor = self.fc(joined)
+        return feature
+
+    def extreme(self, states: Tensor) -> Tensor:
+        sizes: Tensor = self._scaled(states).float().square().mean(-1).sqrt()
+        return (sizes > EXTREME * self._usual()).any(-1)
+
+    def _scaled(self, states: Tensor) -> Tensor:
+        """[.., F] -> [.., layers, Ht]."""
+        parts: Tensor = states.unflatten(-1, (len(self.reads), -1))
+        return parts * self.state_scale[:, None].to(states.dtype)
+
+    def _usual(self) -> float:
+        """The size that `state_scale` brings the usual states to; without scales nothing is known to be usual."""
+        return float("inf") if self.config.fc_norm or self.config.norm_before_fc else 1.0
 
     def join(self, feature: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         normed = self.hidden_norm(feature)

@@ -1,7 +1,4 @@
-"""EAGLE-3: how a new head starts, and what it learns from by default.
-
-The loss is the layer family's (layer/learner.py): soft cross-entropy at every test-time step, decaying weights.
-"""
+"""EAGLE-3: how a new head starts. Its loss is the layer family's (layer/learner.py). Knows no loop."""
 
 from __future__ import annotations
 
@@ -12,11 +9,10 @@ from torch import Tensor
 
 from backend.drafters.eagle3.config import Eagle3Config
 from backend.drafters.eagle3.model import Eagle3Head
-from backend.drafters.layer.learner import PairLearner, PairTrainConfig
 from backend.drafters.layer.starting import draw_weights, layer_like
 from backend.targets.target import Target
 
-SMALL = PairTrainConfig(steps=4, decay=0.8)
+NORMS = ("norm_output", "norm_before_residual", "norm_before_fc", "fc_norm")
 
 
 def default_layers(num_layers: int) -> tuple[int, ...]:
@@ -24,26 +20,33 @@ def default_layers(num_layers: int) -> tuple[int, ...]:
     return tuple(sorted({min(2, num_layers - 1), num_layers // 2, max(num_layers - 3, 1)}))
 
 
-def new_head(
-    target: Target, token_map: Tensor, reads: Sequence[int], scales: Sequence[float], seed: int = 0
-) -> Eagle3Head:
-    """An untrained head for `target`; token_map int64 [Vd]. Its output rows start as the target's own."""
+def empty_head(target: Target, draft_vocab_size: int, reads: Sequence[int], **norms: bool) -> Eagle3Head:
+    """A head of the right shape without an embedding, on the CPU; `norms`: options of Eagle3Config."""
     config = Eagle3Config(
         layer=layer_like(target),
         target_hidden_size=target.hidden_size,
         vocab_size=target.vocab_size,
-        draft_vocab_size=len(token_map),
+        draft_vocab_size=draft_vocab_size,
         reads=tuple(reads),
-        state_scales=tuple(scales),
+        **norms,
     )
-    head = Eagle3Head(config)
+    return Eagle3Head(config)
+
+
+def new_head(
+    target: Target,
+    token_map: Tensor,
+    reads: Sequence[int],
+    scales: Sequence[float],
+    seed: int = 0,
+    **norms: bool,
+) -> Eagle3Head:
+    """An untrained head for `target`; token_map int64 [Vd]. Its output rows start as the target's own."""
+    head = empty_head(target, len(token_map), reads, **norms)
     draw_weights(head, seed)
     head.token_map.copy_(token_map)
+    head.state_scale.copy_(torch.tensor(scales))
     with torch.no_grad():
         head.lm_head.weight.copy_(target.lm_head_weight()[token_map.to(target.device)])
-    head.hold_embedding(target.embedding_weight())
+    head.hold_embedding(target.embedding_weight().float())
     return head.to(target.device)
-
-
-def learner_for(target: Target, head: Eagle3Head, config: PairTrainConfig = SMALL) -> PairLearner:
-    return PairLearner("eagle3", head, target.lm_head_weight(), config)

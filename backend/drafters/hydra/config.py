@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from backend.drafters.family import FamilySettings
+from backend.drafters.family import FamilySettings, Preset
+from backend.drafters.layer.config import LOSS_HELP, LossName
 
 
 class HydraConfig(BaseModel):
@@ -44,6 +46,7 @@ class HydraTrainConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     decay: float = Field(0.8, gt=0, le=1, description="head k's loss counts decay^k")
+    loss: LossName = Field("hard", description=LOSS_HELP)
     compute: Literal["float32", "bfloat16"] = Field(
         "float32",
         description="dtype of the products with the output layer; bfloat16 is faster where the hardware has it",
@@ -58,6 +61,7 @@ class HydraSettings(FamilySettings):
     num_blocks: int = Field(1, ge=0, le=8, description="residual blocks of each head behind the joining layer")
     shared_output: bool = Field(True, description="one output layer for all heads instead of one each")
     decay: float = Field(0.8, gt=0, le=1, description="head k's loss counts decay^k")
+    loss: LossName = Field("hard", description=LOSS_HELP)
     compute: Literal["float32", "bfloat16"] = Field(
         "float32", description="numbers of the output-layer products; bfloat16 is faster where the hardware has it"
     )
@@ -68,4 +72,23 @@ class HydraSettings(FamilySettings):
 
     def loss_settings(self) -> HydraTrainConfig:
         """The part that decides the loss."""
-        return HydraTrainConfig(decay=self.decay, compute=self.compute)
+        return HydraTrainConfig(decay=self.decay, loss=self.loss, compute=self.compute)
+
+
+#: `paper`: Hydra++'s heads and training, arXiv 2402.05109, section 4, without its prefix layer.
+PRESETS: Final[Mapping[str, Preset]] = {
+    "paper": {
+        "drafter": {
+            "num_heads": 4, "num_blocks": 3, "shared_output": False, "draft_vocab": 0, "decay": 1.0, "loss": "soft",
+        },
+        "training": {
+            "epochs": 10.0, "learning_rate": 5e-4, "final_fraction": 0.33, "weight_decay": 0.1,
+        },
+    },
+    "small": {
+        "drafter": {
+            "num_heads": 4, "num_blocks": 1, "shared_output": True, "draft_vocab": 8192, "decay": 0.8, "loss": "hard",
+        },
+        "training": {"epochs": 3.0, "batch_tokens": 2048, "learning_rate": 1e-3, "warmup_fraction": 0.05},
+    },
+}  # fmt: skip

@@ -1,4 +1,6 @@
-"""Drafting with Hydra heads: a static tree, each inner node scored with its own path. Keeps nothing of a row."""
+"""Drafting with Hydra heads: static and EAGLE-2 trees, each inner node scored with its own path. Keeps nothing of a
+row.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +8,50 @@ import torch
 from torch import Tensor
 
 from backend.drafters.base import Draft, DraftContext, Stateless
-from backend.drafters.growing import grow_static
+from backend.drafters.growing import grow_dynamic, grow_static
 from backend.drafters.hydra.model import HydraHeads
 from backend.drafters.plain.drafter import root_draft
 from backend.errors import HeadwayError
-from backend.trees import TreeShape
+from backend.trees import DynamicShape, TreeShape
 
 
 class HydraDrafter(Stateless):
     family = "hydra"
 
-    def __init__(self, name: str, heads: HydraHeads, shape: TreeShape, sampled: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        heads: HydraHeads,
+        shape: TreeShape,
+        sampled: bool = False,
+        dynamic: DynamicShape | None = None,
+    ) -> None:
+        """`dynamic`, where given, is what grows; `shape` then only tells its largest size, and siblings are chosen."""
         config = heads.config
+        shape = dynamic.bounds() if dynamic else shape
         if shape.max_depth > config.num_heads:
             raise HeadwayError(
                 f"The tree is {shape.max_depth} deep, but {name} has {config.num_heads} heads; "
                 f"choose a tree of depth {config.num_heads} or less."
             )
-        if max(shape.widths, default=0) > config.output_rows:
+        if dynamic is None and max(shape.widths, default=0) > config.output_rows:
             raise HeadwayError(
                 f"The tree is wider than the {config.output_rows} tokens {name} can draft; make it narrower."
             )
-        self.name, self.heads, self.shape, self.sampled = name, heads, shape, sampled
+        self.name, self.heads, self.shape, self.dynamic = name, heads, shape, dynamic
+        self.sampled = sampled and dynamic is None
 
     def with_shape(self, shape: TreeShape) -> HydraDrafter:
         return HydraDrafter(self.name, self.heads, shape, self.sampled)
 
+    def with_dynamic(self, dynamic: DynamicShape) -> HydraDrafter:
+        """The same heads growing their tree by their own confidence. Raises HeadwayError when it is deeper than there
+        are heads.
+        """
+        return HydraDrafter(self.name, self.heads, self.shape, dynamic=dynamic)
+
     def with_sampled(self, sampled: bool) -> HydraDrafter:
-        return HydraDrafter(self.name, self.heads, self.shape, sampled)
+        return HydraDrafter(self.name, self.heads, self.shape, sampled, self.dynamic)
 
     @torch.no_grad()
     def draft(self, context: DraftContext) -> Draft:
@@ -42,12 +60,19 @@ class HydraDrafter(Stateless):
             return root_draft(context)
         paths = _Paths(self.heads, context.hidden, context.roots)
         vocabulary = None if self.heads.config.draft_vocab_size is None else self.heads.token_map
+        if self.dynamic is not None:
+            cut = self.dynamic.cut(context.max_depth)
+            assert isinstance(cut, DynamicShape), "some level is left"
+            return grow_dynamic(context.roots, paths.scores(), paths.extend, cut, vocabulary)
         chance = context.generator if self.sampled else None
         return grow_static(context.roots, paths.scores(), paths.extend, shape, vocabulary, context.temperature, chance)
 
 
 class _Paths:
-    """The tokens from the root to every node of the last level that was extended: int64 [B, n, depth + 1]."""
+    """The tokens from the root to every node of the last level that was extended: int64 [B, n, depth + 1].
+
+    Static or grown, the parents of a level's nodes are nodes of the level before.
+    """
 
     def __init__(self, heads: HydraHeads, hidden: Tensor, roots: Tensor) -> None:
         self.heads, self.hidden = heads, hidden

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -16,6 +16,7 @@ from backend.drafters.hydra.config import HydraConfig, HydraSettings
 from backend.drafters.hydra.drafter import HydraDrafter
 from backend.drafters.hydra.model import HydraHeads
 from backend.drafters.hydra.train import HydraLearner
+from backend.drafters.layer.token_loss import Teacher
 from backend.drafters.learning import Learner
 from backend.drafters.recipe import check_weights
 from backend.targets.target import Target
@@ -26,7 +27,12 @@ class HydraRecipe:
     """See recipe.Recipe."""
 
     def new_learner(
-        self, settings: HydraSettings, target: Target, tokens: Tensor | None, weights: Mapping[str, Tensor] | None
+        self,
+        settings: HydraSettings,
+        target: Target,
+        tokens: Tensor | None,
+        weights: Mapping[str, Tensor] | None,
+        texts: Sequence[Sequence[int]] = (),
     ) -> HydraLearner:
         config = HydraConfig(
             hidden_size=target.hidden_size,
@@ -43,7 +49,7 @@ class HydraRecipe:
             check_weights(weights, heads.state_dict())
             heads.load_state_dict(dict(weights))
         heads.hold_embedding(target.embedding_weight().float())
-        return HydraLearner(heads.to(target.device), settings.loss_settings())
+        return HydraLearner(heads.to(target.device), settings.loss_settings(), Teacher.of(target, heads.token_map))
 
     def drafter(self, learner: Learner, target: Target, name: str, shape: TreeShape) -> HydraDrafter:
         heads = copy.deepcopy(_heads(learner)).to(target.device, target.dtype)

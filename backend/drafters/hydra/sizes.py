@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from backend.drafters.hydra.config import HydraSettings
-from backend.drafters.sizes import DrafterSizes
+from backend.drafters.sizes import DrafterSizes, LayerWeights
 
 FLOAT: Final = 4  # training is in float32
 STATES_KEPT: Final = 5  # per layer and head: input, product, activation, and the gradients of two of them
 SCORES_AT_ONCE: Final = 2.25  # one head's scores, their log-softmax, and a comparison, in an evaluation
 
 
-def sizes(settings: HydraSettings, hidden_size: int, vocab_size: int) -> DrafterSizes:
+def sizes(settings: HydraSettings, hidden_size: int, vocab_size: int, layer: LayerWeights) -> DrafterSizes:
     """For a target with this width and vocabulary."""
     heads, blocks = settings.num_heads, settings.num_blocks
     rows = min(settings.draft_vocab, vocab_size) if settings.draft_vocab else vocab_size

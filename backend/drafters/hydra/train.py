@@ -1,7 +1,8 @@
 """Hydra: what the heads learn from. Labels, loss and hit counts only; the loop is training/loop.py.
 
 As Medusa's, with the answer's own tokens standing for the path drafted so far (teacher forcing): head k reads the state
-at t and the tokens t + 1 .. t + 1 + k and learns the token t + 2 + k (Hydra, arXiv 2402.05109, section 3).
+at t and the tokens t + 1 .. t + 1 + k and learns the token t + 2 + k (Hydra, arXiv 2402.05109, section 3), or what the
+target says of that token.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch.nn import functional
 from backend.drafters.fused_loss import linear_cross_entropy
 from backend.drafters.hydra.config import HydraTrainConfig
 from backend.drafters.hydra.model import HydraHeads
+from backend.drafters.layer.token_loss import Teacher, token_loss
 from backend.drafters.learning import IGNORE, MAX_RANKS, Evaluation, FeatureBatch
 
 
@@ -22,9 +24,15 @@ class HydraLearner:
     """The heads with their loss."""
 
     family = "hydra"
+    reads: tuple[int, ...] = ()
 
-    def __init__(self, heads: HydraHeads, config: HydraTrainConfig | None = None) -> None:
-        self.heads, self.config = heads, config or HydraTrainConfig()
+    def __init__(
+        self, heads: HydraHeads, config: HydraTrainConfig | None = None, teacher: Teacher | None = None
+    ) -> None:
+        """`teacher`: the target's output head for the heads' tokens; needed by all losses but the hard one."""
+        self.heads, self.config, self.teacher = heads, config or HydraTrainConfig(), teacher
+        if self.wants_ahead and teacher is None:
+            raise ValueError(f"the loss {self.config.loss!r} needs a teacher")
         self._draft_index = heads.draft_index()  # int64 [V]
         self._compute = torch.bfloat16 if self.config.compute == "bfloat16" else torch.float32
 
@@ -35,6 +43,10 @@ class HydraLearner:
     @property
     def settings(self) -> dict[str, Any]:
         return self.config.model_dump()
+
+    @property
+    def wants_ahead(self) -> bool:
+        return self.config.loss != "hard"
 
     @property
     def horizon(self) -> int:
@@ -60,8 +72,29 @@ class HydraLearner:
         labels, _ = self.labels(batch)
         count = (labels != IGNORE).sum(dim=1).clamp(min=1)  # [K]
         weight = self.config.decay ** torch.arange(len(labels), device=labels.device) / count
+        if self.wants_ahead:
+            sums = self._held_against_the_target(batch, labels, weight)
+            return sums.sum(), (sums / weight / count).detach()
         sums = linear_cross_entropy(self.states(batch), self.heads.output, labels, weight, self._compute)
         return sums.sum(), (sums / weight / count).detach()
+
+    def _held_against_the_target(self, batch: FeatureBatch, labels: Tensor, weight: Tensor) -> Tensor:
+        """The losses of all heads where their token can be learned, float32 [K], weights inside. Head k guesses the
+        token t + 2 + k, which the target's state at t + 1 + k predicts.
+        """
+        assert batch.ahead is not None and self.teacher is not None, "asked for by wants_ahead"
+        sums = []
+        for head, state in enumerate(self.states(batch)):
+            learn = labels[head] != IGNORE
+            rows = self.heads.output[0 if self.heads.config.shared_output else head]
+            each = weight[head].expand(int(learn.sum()))
+            taught = batch.ahead[learn, head]
+            sums.append(
+                token_loss(
+                    self.config.loss, state[learn], rows, taught, labels[head][learn], each, self.teacher, self._compute
+                )
+            )
+        return torch.stack(sums)
 
     @torch.no_grad()
     def evaluate(self, batch: FeatureBatch) -> tuple[Evaluation, Tensor]:

@@ -10,23 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-
-class LayerShape(BaseModel):
-    """Sizes of the layer, as they stand in a checkpoint."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    hidden_size: int = Field(ge=1, description="width of the layer")
-    num_heads: int = Field(ge=1, description="query heads")
-    num_kv_heads: int = Field(ge=1, description="key and value heads, shared by groups of query heads")
-    head_dim: int = Field(ge=2, description="width of a head")
-    intermediate_size: int = Field(ge=1, description="width inside the feed-forward part")
-    rope_theta: float = Field(10000.0, gt=0, description="base of the rotary frequencies")
-    rms_norm_eps: float = Field(1e-5, gt=0, description="added under the root of every norm")
+from backend.drafters.layer.config import LayerShape
 
 
 @dataclass(frozen=True)
@@ -89,7 +76,9 @@ def attend(query: Tensor, blocks: Sequence[KeyBlock]) -> Tensor:
     ]
     weights = torch.softmax(torch.cat(scores, dim=-1), dim=-1)
     parts = weights.split([block.keys.shape[2] for block in blocks], dim=-1)
-    mixed = sum((part @ block.values[:, :, None] for part, block in zip(parts, blocks, strict=True)), start=0 * grouped)
+    mixed: Tensor = parts[0] @ blocks[0].values[:, :, None]
+    for part, block in zip(parts[1:], blocks[1:], strict=True):
+        mixed = mixed + part @ block.values[:, :, None]
     return mixed.reshape(batch, num_queries, length, width)
 
 

@@ -14,13 +14,12 @@ import torch
 from torch import Tensor
 
 from backend.drafters.base import Draft, DraftContext
-from backend.drafters.growing import DynamicShape, grow_dynamic, grow_static
+from backend.drafters.growing import grow_dynamic, grow_static
 from backend.drafters.layer.attention import KeyBlock, attend
 from backend.drafters.layer.pair_model import PairModel
 from backend.drafters.plain.drafter import root_draft
 from backend.errors import HeadwayError
-from backend.trees import TreeShape
-from backend.trees.shapes import bounding
+from backend.trees import DynamicShape, TreeShape
 
 PROMPT_CHUNK = 2048  #: prompt pairs projected at once
 
@@ -38,10 +37,10 @@ class PairDrafter:
         dynamic: DynamicShape | None = None,
     ) -> None:
         """`dynamic`, where given, is what grows; `shape` then only tells its largest size."""
-        if max(shape.widths, default=0) > len(model.token_map):
+        if dynamic is None and max(shape.widths, default=0) > len(model.token_map):
             raise HeadwayError(f"The tree is wider than the {len(model.token_map)} tokens {name} can draft.")
         self.family, self.name, self.model, self.dynamic = family, name, model, dynamic
-        self.shape = bounding(dynamic.depth, dynamic.num_nodes) if dynamic else shape
+        self.shape = dynamic.bounds() if dynamic else shape
         self.sampled = sampled and dynamic is None
         self.reads = model.reads
         self._keys = self._values = torch.empty(0)  # [rows, nkv, capacity, hd]
@@ -93,23 +92,12 @@ class PairDrafter:
         scores = self.model.scores(growth.outputs)  # [B, 1, Vd]
         vocabulary = None if len(self.model.token_map) == self.model.vocab_size else self.model.token_map
         if self.dynamic is not None:
-            depth = min(self.dynamic.depth, context.max_depth)
-            if depth < self.dynamic.depth:
-                return self._shallow(context, scores, growth, vocabulary, depth)
-            return grow_dynamic(context.roots, scores, growth.extend, self.dynamic, vocabulary)
+            cut = self.dynamic.cut(context.max_depth)  # rows about to end need no deeper tree
+            assert isinstance(cut, DynamicShape), "some level is left"
+            return grow_dynamic(context.roots, scores, growth.extend, cut, vocabulary)
         shape = self.shape.cut(context.max_depth)
         chance = context.generator if self.sampled else None
         return grow_static(context.roots, scores, growth.extend, shape, vocabulary, context.temperature, chance)
-
-    def _shallow(
-        self, context: DraftContext, scores: Tensor, growth: _Growth, vocabulary: Tensor | None, depth: int
-    ) -> Draft:
-        """Rows about to end need no deeper tree."""
-        dynamic = self.dynamic
-        assert dynamic is not None, "only dynamic trees are cut here"
-        most = dynamic.top_k + (depth - 1) * dynamic.top_k**2
-        cut = DynamicShape(depth, dynamic.top_k, min(dynamic.num_nodes, most))
-        return grow_dynamic(context.roots, scores, growth.extend, cut, vocabulary)
 
     def _read_fresh(self, context: DraftContext) -> tuple[Tensor, Tensor, KeyBlock]:
         """Add the pairs committed since the last draft.

@@ -68,6 +68,12 @@ class PairModel(nn.Module, ABC):
     def output_rows(self) -> Tensor:
         """float [Vd, H], one row a token that can be drafted."""
 
+    def extreme(self, states: Tensor) -> Tensor:
+        """bool [..]: where the target's states [.., F] are so unlike all others that nothing is to be learned there, as
+        at an attention sink.
+        """
+        return torch.zeros(states.shape[:-1], dtype=torch.bool, device=states.device)
+
     def scores(self, output: Tensor) -> Tensor:
         """What leaves the layer [.., H] -> scores over the draft vocabulary [.., Vd]."""
         return self.scored(output) @ self.output_rows().T

@@ -5,10 +5,12 @@ Knows the target's configuration, not its data beyond the states it is handed.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
-from backend.drafters.layer.attention import LayerShape
+from backend.drafters.layer.config import LayerShape
 from backend.targets.target import Target
 
 STD = 0.02  #: of newly drawn matrices, as Llama's
@@ -45,10 +47,10 @@ def draw_weights(model: nn.Module, seed: int) -> None:
 
 
 def state_scales(states: Tensor, parts: int) -> tuple[float, ...]:
-    """One factor a layer that brings the middle half of its states to a root mean square of 1.
+    """One power of two a layer that brings the root mean square of its usual states near 1; no number is rounded by it.
 
     states: float [P, F] of many positions, `parts` layers side by side. The median over positions is taken, because
     some targets have an attention sink: a first token whose states are thousands of times larger than all others.
     """
     sizes = states.float().unflatten(-1, (parts, -1)).square().mean(-1).sqrt().median(dim=0).values
-    return tuple(1.0 / max(float(size), 1e-6) for size in sizes)
+    return tuple(2.0 ** -round(math.log2(max(float(size), 1e-6))) for size in sizes)

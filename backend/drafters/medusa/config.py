@@ -4,11 +4,12 @@ weights.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from backend.drafters.family import FamilySettings
+from backend.drafters.family import FamilySettings, Preset
 
 
 class MedusaConfig(BaseModel):
@@ -66,3 +67,22 @@ class MedusaSettings(FamilySettings):
     def loss_settings(self) -> MedusaTrainConfig:
         """The part that decides the loss."""
         return MedusaTrainConfig(decay=self.decay, compute=self.compute)
+
+
+#: `paper`: arXiv 2401.10774 and the training script that came with it. `blockwise`: blockwise parallel decoding, arXiv
+#: 1811.03115: heads with a shared output layer, equal losses, a chain and (with the greedy rule) exact match.
+PRESETS: Final[Mapping[str, Preset]] = {
+    "paper": {
+        "drafter": {"num_heads": 3, "num_blocks": 1, "shared_output": False, "draft_vocab": 0, "decay": 0.8},
+        "training": {"epochs": 2.0, "learning_rate": 1e-3, "warmup_fraction": 0.1, "weight_decay": 0.0},
+    },
+    "small": {
+        "drafter": {"num_heads": 4, "num_blocks": 1, "shared_output": True, "draft_vocab": 8192, "decay": 0.8},
+        "training": {"epochs": 3.0, "batch_tokens": 2048, "learning_rate": 1e-3, "warmup_fraction": 0.05},
+    },
+    "blockwise": {
+        "drafter": {"num_heads": 4, "num_blocks": 1, "shared_output": True, "draft_vocab": 0, "decay": 1.0},
+        "training": {"epochs": 2.0, "learning_rate": 1e-3, "warmup_fraction": 0.1},
+        "tree": "chain",
+    },
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -26,7 +26,12 @@ class MedusaRecipe:
     """See recipe.Recipe."""
 
     def new_learner(
-        self, settings: MedusaSettings, target: Target, tokens: Tensor | None, weights: Mapping[str, Tensor] | None
+        self,
+        settings: MedusaSettings,
+        target: Target,
+        tokens: Tensor | None,
+        weights: Mapping[str, Tensor] | None,
+        texts: Sequence[Sequence[int]] = (),
     ) -> MedusaLearner:
         config = MedusaConfig(
             hidden_size=target.hidden_size,

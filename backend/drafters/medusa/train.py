@@ -23,6 +23,8 @@ class MedusaLearner:
     """The heads with their loss."""
 
     family = "medusa"
+    reads: tuple[int, ...] = ()
+    wants_ahead = False
 
     def __init__(self, heads: MedusaHeads, config: MedusaTrainConfig | None = None) -> None:
         self.heads, self.config = heads, config or MedusaTrainConfig()

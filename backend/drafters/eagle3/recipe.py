@@ -1,0 +1,59 @@
+"""How an EAGLE-3 head is made for training; the rest is layer/recipe.py's. Knows no loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from backend.drafters.eagle3.config import Eagle3Settings
+from backend.drafters.eagle3.model import Eagle3Head
+from backend.drafters.eagle3.train import NORMS, default_layers, empty_head, new_head
+from backend.drafters.layer.recipe import SEED, PairRecipe
+from backend.drafters.layer.starting import state_scales
+from backend.drafters.recipe import check_weights
+from backend.errors import HeadwayError
+from backend.targets.target import Target
+
+MEASURED = 512  #: tokens of a text that the sizes of states are measured on
+
+
+class Eagle3Recipe(PairRecipe):
+    family = "eagle3"
+
+    def new_model(
+        self,
+        settings: Eagle3Settings,
+        target: Target,
+        tokens: Tensor,
+        weights: Mapping[str, Tensor] | None,
+        texts: Sequence[Sequence[int]],
+    ) -> Eagle3Head:
+        reads = default_layers(target.num_layers) if settings.reads is None else settings.reads
+        if max(reads) > target.num_layers:
+            raise HeadwayError(
+                f"Layer {max(reads)} does not exist: {target.name} has layers 0 to {target.num_layers}; read others."
+            )
+        norms = {name: bool(getattr(settings, name)) for name in NORMS}
+        if weights is None:
+            normed = settings.fc_norm or settings.norm_before_fc
+            scales = [1.0] * len(reads) if normed or not texts else measured_scales(target, reads, texts)
+            return new_head(target, tokens, reads, scales, SEED, **norms)
+        head = empty_head(target, len(tokens), reads, **norms)
+        check_weights(weights, head.state_dict())
+        head.load_state_dict(dict(weights))
+        head.hold_embedding(target.embedding_weight().float())
+        return head.to(target.device)
+
+
+def measured_scales(target: Target, reads: Sequence[int], texts: Sequence[Sequence[int]]) -> tuple[float, ...]:
+    """See starting.state_scales; over all positions of these texts."""
+    found = []
+    for text in texts:
+        ids = torch.tensor([list(text[:MEASURED])], device=target.device)
+        found.append(target.hidden_states(ids, torch.ones_like(ids, dtype=torch.bool), reads)[0])
+    return state_scales(torch.cat(found), len(reads))
+
+
+RECIPE = Eagle3Recipe()
