@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.analysis.bootstrap import interval, ratio_draws
+from backend.analysis.calibration import replay_lengths
 from backend.analysis.counts import PromptCounts, counts_from_dict, prompt_counts, totals_of
 from backend.decoding.loop import DecodeSettings, decode
 from backend.drafters.base import Drafter
@@ -36,7 +37,7 @@ from backend.tuning.calibrating import calibrate, wide_tree
 from backend.tuning.calibration import Calibration
 from backend.tuning.cost_curve import CostCurve, Growth
 from backend.tuning.cost_measure import MOST_ROUNDS, Bench, curve_of, scout, tasks, trees_for
-from backend.tuning.dynamic import Drafted, growth_of
+from backend.tuning.dynamic import drafted_of, growth_of
 from backend.tuning.tuned import predicted, tune_calibration
 from benchmarks.common import add_prompt_arguments, conditions, first_turn_ids, prompt_sets, start_fast, table
 
@@ -118,14 +119,15 @@ class Run:
         for name, shape in self._shapes().items():
             found[name] = predicted(self.calibration, shape, curve, 1, context).to_dict()
         found[PLAIN] = predicted(self.calibration, TreeShape(()), curve, 1, context).to_dict()
-        if self._grows() and not self.calibration.parallel:
-            known = [Drafted.of(walk, self.calibration.shape) for walk in self.calibration.walks]
-            accepted = sum(int(one.accepted(EAGLE2).sum()) for one in known)
-            positions = sum(len(one.right) for one in known)
-            length, step = 1 + accepted / positions, curve.step(growth_of(EAGLE2), 1, context)
-            speed = 1000 * length / step.ms
-            found["eagle-2 default"] = {"expected_acceptance_length": length, "expected_tokens_per_s": speed}
+        if self._grows():
+            found["eagle-2 default"] = self._expected_of_eagle(self.calibration, curve)
         return found
+
+    def _expected_of_eagle(self, calibration: Calibration, curve: CostCurve) -> dict[str, Any]:
+        replayed = replay_lengths([one.accepted(EAGLE2) for one in drafted_of(calibration)])
+        step = curve.step(growth_of(EAGLE2, calibration.parallel), 1, calibration.context)
+        length = replayed.acceptance_length
+        return {"expected_acceptance_length": length, "expected_tokens_per_s": 1000 * length / step.ms}
 
     def _shapes(self) -> dict[str, TreeShape]:
         """Static trees by name; those that the drafter can't fill are left out, and so are repeats."""

@@ -166,11 +166,11 @@ def curve_from_items(items: dict[str, dict[str, Any]]) -> CostCurve:
     notes = [*items[SETUP]["notes"], *(sentence for data in rounds for sentence in data["notes"])]
     busy = max((data["others_busy"] or 0.0 for data in rounds), default=0.0)
     if items[SETUP]["contended"]:
-        notes.append("Measured while another program had the device: don't choose a tree by it.")
+        notes.append("Measured while another program had the device, so no tree is chosen by it.")
     elif busy > BUSY:
         notes.append(f"Other programs used up to {100 * busy:.0f} % of the processors: measure again when it is quiet.")
     curve = curve_of(found, items[SETUP]["conditions"]["drafter"]["name"], notes)
-    return replace(curve, conditions=items[SETUP]["conditions"])
+    return replace(curve, conditions=items[SETUP]["conditions"] | {"contended": items[SETUP]["contended"]})
 
 
 def _finished(

@@ -16,10 +16,11 @@ from backend.jobs.tune_measure import measured
 from backend.jobs.tune_sources import calibration_at, cost_at
 from backend.settings import Settings
 from backend.trees.search import HitTable
+from backend.trees.shapes import parse_tree
 from backend.tuning.cost_curve import CostCurve
 from backend.tuning.files import path_of_text, read_hits
 from backend.tuning.stopping import refuse_sampled
-from backend.tuning.tuned import Tuned, check_nodes, tune_calibration, tune_hits
+from backend.tuning.tuned import Tuned, check_nodes, expected, predicted, tune_calibration, tune_hits
 
 NODES = 64
 
@@ -34,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--context", type=int, metavar="TOKENS", help="tokens before the tree; default: the mean")
     parser.add_argument("--temperature", type=float, metavar="T", help="of the calibration; default: its lowest")
     parser.add_argument("--category", metavar="NAME", help="only this domain of the calibration")
+    parser.add_argument(
+        "--against", action="append", default=[], metavar="TREE", help="predict this tree too; repeatable"
+    )
     parser.add_argument("--sampled", action="store_true", help="siblings are drawn at random (no stops by confidence)")
     parser.add_argument(
         "--measure", action="append", metavar="FILE", help="measure it too, on these prompts, beside plain"
@@ -51,6 +55,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         check_here(cost.conditions)
     tuned = _from_hits(args, cost) if args.hits else _from_calibration(args, cost, settings)
     found = tuned.to_dict()
+    if args.against:
+        found["against"] = _against(args, cost, settings, tuned)
     if args.measure:
         found["measured"] = measured(args, settings, tuned)
     if args.json:
@@ -72,9 +78,12 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _from_hits(args: argparse.Namespace, cost: CostCurve | None) -> Tuned:
+    return tune_hits(_table(args), cost, args.nodes, args.batch, args.context)
+
+
+def _table(args: argparse.Namespace) -> HitTable:
     read = read_hits(args.hits)
-    table = HitTable(read.hits, {path_of_text(text): row for text, row in read.conditional.items()})
-    return tune_hits(table, cost, args.nodes, args.batch, args.context)
+    return HitTable(read.hits, {path_of_text(text): row for text, row in read.conditional.items()})
 
 
 def _from_calibration(args: argparse.Namespace, cost: CostCurve | None, settings: Settings) -> Tuned:
@@ -96,11 +105,23 @@ def _from_calibration(args: argparse.Namespace, cost: CostCurve | None, settings
     return tuned
 
 
+def _against(args: argparse.Namespace, cost: CostCurve | None, settings: Settings, tuned: Tuned) -> dict[str, Any]:
+    """What is predicted of other trees with the same rates: {tree: candidate}. Raises HeadwayError for what is none."""
+    shapes = {text: parse_tree(text) for text in args.against}
+    if args.hits:
+        table = _table(args)
+        at = args.context if args.context is not None else min(cost.contexts) if cost is not None else 0
+        return {text: expected(table, shape, cost, args.batch, at).to_dict() for text, shape in shapes.items()}
+    calibration = calibration_at(args.calibration, args, settings).only(tuned.conditions["temperature"], args.category)
+    at = calibration.context if args.context is None else args.context
+    return {text: predicted(calibration, one, cost, args.batch, at).to_dict() for text, one in shapes.items()}
+
+
 def _short(found: dict[str, Any]) -> dict[str, Any]:
     """What a search over rates alone can say."""
     names = ("paths", "num_nodes", "expected_acceptance_length", "expected_tokens_per_s", "plain_tokens_per_s",
              "extrapolated", "medusa_choices", "eagle", "sglang", "notes")  # fmt: skip
-    return {name: found[name] for name in names}
+    return {name: found[name] for name in (*names, "against") if name in found}
 
 
 def lines_of(found: dict[str, Any], tuned: Tuned) -> list[str]:
@@ -122,6 +143,7 @@ def lines_of(found: dict[str, Any], tuned: Tuned) -> list[str]:
     )
     lines.append("nearest for SGLang: " + ", ".join(f"{name} {value}" for name, value in sglang.items()))
     lines += _other_ways(found)
+    lines += [_against_line(text, one) for text, one in found.get("against", {}).items()]
     if "measured" in found:
         lines += [_measured_line(one) for one in found["measured"]["rows"]]
     return [*lines, *found["notes"]]
@@ -143,6 +165,12 @@ def _other_ways(found: dict[str, Any]) -> list[str]:
         lines.append(f"vLLM num_speculative_tokens_per_batch_size: {found['num_speculative_tokens_per_batch_size']}")
         lines.append(f"SGLang adaptive steps: {json.dumps(found['sglang_adaptive_steps'])}")
     return lines
+
+
+def _against_line(text: str, one: dict[str, Any]) -> str:
+    speed = one["expected_tokens_per_s"]
+    told = "" if speed is None else f", {speed:.1f} tokens/s"
+    return f"{text}, {one['num_nodes']} nodes: length {one['expected_acceptance_length']:.3f}{told}"
 
 
 def _measured_line(row: dict[str, Any]) -> str:

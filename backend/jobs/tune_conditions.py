@@ -42,9 +42,13 @@ def measured_with(target: Target, spec: str, drafter: Drafter) -> dict[str, Any]
 
 
 def check_here(cost: Mapping[str, Any]) -> None:
-    """Raises HeadwayError for a cost curve of another device or number of threads than this process has."""
+    """Raises HeadwayError for a cost curve of another device or number of threads, and for one that is contended."""
     if "device" not in cost:
         return  # written by hand: whoever wrote it knows where it holds
+    if cost.get("contended"):
+        raise HeadwayError(
+            "The cost curve was measured while another program had the device, so it chooses no tree; measure again."
+        )
     here = device_name(_device(str(cost["device"])))
     threads = torch.get_num_threads()
     if cost["device"] != here or (here.startswith("cpu") and cost.get("threads") != threads):

@@ -1,8 +1,9 @@
-"""What EAGLE-2's dynamic trees would have accepted, replayed from a calibration, and which of them is fastest.
+"""What dynamic trees would have accepted, replayed from a calibration, and which of them is fastest.
 
 At each position the drafted tree holds the drafter's confidence in every node; a dynamic tree is a part of it, chosen
 by confidence (drafters/growing.py grows the same one). Candidates beyond the drafted tree are not known, so wide
-dynamic trees come out a little worse here than they are. Knows records and costs; runs nothing.
+dynamic trees come out a little worse here than they are. Drafters whose candidates do not depend on the path grow the
+likeliest paths of all (drafters/best_first.py). Knows records and costs; runs nothing.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from backend.analysis.calibration import Replay, Walk, probability, replay_lengths, whole
-from backend.drafters.growing import TIE_BREAK, DynamicShape
+from backend.drafters.best_first import offers_of
+from backend.drafters.growing import TIE_BREAK, DynamicShape, most_likely
 from backend.errors import HeadwayError
 from backend.trees.shapes import TreeShape
 from backend.tuning.calibration import Calibration
@@ -52,9 +55,17 @@ class DynamicCandidate:
         }  # fmt: skip
 
 
-def growth_of(shape: DynamicShape) -> Growth:
-    """What drafting it depends on: `top_k` nodes are extended at every level but the last."""
-    return Growth(shape.depth, shape.top_k * (shape.depth - 1), shape.num_nodes)
+def growth_of(shape: DynamicShape, parallel: bool) -> Growth:
+    """What drafting it depends on: `top_k` nodes are extended at every level but the last, or none where all levels
+    come at once.
+    """
+    return Growth(shape.depth, 0 if parallel else shape.top_k * (shape.depth - 1), shape.num_nodes)
+
+
+def drafted_of(calibration: Calibration) -> list[Drafted | Independent]:
+    """What was drafted along each answer, ready to be replayed."""
+    kind = Independent if calibration.parallel else Drafted
+    return [kind.of(walk, calibration.shape) for walk in calibration.walks]
 
 
 def best_dynamic(calibration: Calibration, cost: CostCurve, nodes: int, batch: int, context: int) -> DynamicCandidate:
@@ -62,12 +73,12 @@ def best_dynamic(calibration: Calibration, cost: CostCurve, nodes: int, batch: i
     shapes = possible(calibration.shape.max_depth, nodes)
     if not shapes:
         raise HeadwayError(f"No dynamic tree has {nodes} nodes; allow more.")
-    known = [Drafted.of(walk, calibration.shape) for walk in calibration.walks]
+    known = drafted_of(calibration)
     some = known[:: max(1, len(known) // MOST_PROMPTS)]
 
-    def judged(shape: DynamicShape, answers: Sequence[Drafted]) -> DynamicCandidate:
+    def judged(shape: DynamicShape, answers: Sequence[Drafted | Independent]) -> DynamicCandidate:
         replay = replay_lengths([one.accepted(shape) for one in answers])
-        return DynamicCandidate(shape, replay, cost.step(growth_of(shape), batch, context), batch)
+        return DynamicCandidate(shape, replay, cost.step(growth_of(shape, calibration.parallel), batch, context), batch)
 
     best = max((judged(shape, some) for shape in shapes), key=lambda one: one.tokens_per_s)
     return judged(best.shape, known)
@@ -122,6 +133,43 @@ class Drafted:
             chosen = _top(np.where(offered[:, places], total[:, places], UNLIKELY), shape.top_k)
             frontier[:, [place + 1 for place in places]] = chosen
         return _top(np.where(offered, total, UNLIKELY), shape.num_nodes)
+
+
+@dataclass(frozen=True)
+class Independent:
+    """What was drafted along one answer by a drafter whose candidates do not depend on the path. ranks int64 [T, K];
+    scores float [T, K, W]: log-probabilities of the candidates of each depth, likeliest first.
+    """
+
+    ranks: torch.Tensor
+    scores: torch.Tensor
+
+    @classmethod
+    def of(cls, walk: Walk, tree: TreeShape) -> Independent:
+        ranks, place = whole(walk), {path: number for number, path in enumerate(tree.paths)}
+        probs = probability(walk.confidence[: len(ranks)])
+        columns = [[place[(*(0,) * d, rank)] for rank in range(min(tree.widths))] for d in range(tree.max_depth)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scores = np.nan_to_num(np.log(probs[:, columns]), nan=UNLIKELY, neginf=UNLIKELY)
+        return cls(torch.from_numpy(ranks.astype(np.int64)), torch.from_numpy(scores))
+
+    def accepted(self, shape: DynamicShape) -> NDArray[np.int64]:
+        """[T]: guesses that a step with this dynamic tree accepts: the tree is grown and the text walked through it."""
+        count, levels = len(self.ranks), min(shape.depth, self.scores.shape[1])
+        at = torch.zeros(count, dtype=torch.int64)
+        accepted = torch.zeros(count, dtype=torch.int64)
+        if not count:
+            return accepted.numpy()
+        scores = self.scores[:, :levels, : shape.top_k]
+        names = torch.arange(scores.shape[2]).expand(scores.shape)  # tokens are ranks
+        tree = most_likely(at, offers_of(names, scores, shape.num_nodes), shape, None).tree
+        going = torch.ones(count, dtype=torch.bool)
+        for depth in range(levels):
+            right = (tree.parents == at[:, None]) & (tree.tokens == self.ranks[:, depth : depth + 1])
+            going = going & right.any(dim=1)
+            at = torch.where(going, right.to(torch.uint8).argmax(dim=1), at)
+            accepted += going
+        return accepted.numpy()
 
 
 def _path_scores(drafted: TreeShape, probs: NDArray[np.float64]) -> NDArray[np.float64]:

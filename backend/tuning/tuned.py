@@ -111,7 +111,7 @@ def tune_calibration(
     best = fastest(sizes)
     if cost is None:
         return Tuned(best, tuple(sizes), notes=_notes(best, cost, batch))
-    dynamic = best_dynamic(calibration, cost, nodes, batch, at) if grows and not calibration.parallel else None
+    dynamic = best_dynamic(calibration, cost, nodes, batch, at) if grows else None
     stopping = best_stopping(calibration.walks, calibration.shape, cost, at) if batch == 1 and stops else None
     by_batch, depths = [], []
     for size in batches:
@@ -134,6 +134,12 @@ def predicted(
     found = replay(shape, calibration.walks)
     step = None if cost is None else cost.step(Growth.of(shape), batch, context)
     return Candidate(shape, found.acceptance_length, batch, step, found.interval())
+
+
+def expected(table: HitTable, shape: TreeShape, cost: CostCurve | None, batch: int, context: int) -> Candidate:
+    """The same from rates alone."""
+    step = None if cost is None else cost.step(Growth.of(shape), batch, context)
+    return Candidate(shape, 1 + sum(map(table.value, shape.paths)), batch, step)
 
 
 def _sizes(calibration: Calibration, cost: CostCurve | None, nodes: int, batch: int, context: int) -> list[Candidate]:

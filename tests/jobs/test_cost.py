@@ -13,6 +13,7 @@ from backend.errors import Cancelled, HeadwayError
 from backend.jobs import cost_job
 from backend.jobs.context import ConsoleContext
 from backend.jobs.cost_config import CostJobConfig
+from backend.jobs.tune_conditions import check_here
 from backend.jobs.tune_view import view
 from backend.settings import Settings
 from tests.tuning.made_up import calibration
@@ -54,7 +55,10 @@ def test_rounds_are_kept_and_a_stopped_one_goes_on(context: Any) -> None:
     with pytest.raises(HeadwayError, match="threads changed since it began"):
         cost_job.run(CONFIG, context(items))
     items["setup"]["contended"] = True
-    assert "don't choose a tree by it" in cost_job.curve_from_items(items).notes[-1]
+    contended = cost_job.curve_from_items(items)
+    assert "another program had the device" in contended.notes[-1]
+    with pytest.raises(HeadwayError, match="measure again"):
+        check_here(contended.conditions)
     with pytest.raises(HeadwayError, match="Nothing has been measured yet"):
         cost_job.curve_from_items({"setup": items["setup"]})
 

@@ -52,6 +52,9 @@ def test_a_cost_curve_by_hand_decides_how_many_nodes(home: Path, capsys: pytest.
     assert found["num_nodes"] == 2 and found["expected_tokens_per_s"] == pytest.approx(1000 * 1.84 / 11)
     code, out, _ = run(capsys, "--hits", hits, "--cost", costs)
     assert code == 0 and out.startswith("2 nodes, depth 2: [[0], [0, 0]]") and "167.3 tokens/s" in out
+    found = json.loads(run(capsys, "--hits", hits, "--cost", costs, "--against", "chain-3", "--json")[1])["against"]
+    assert found["chain-3"]["expected_acceptance_length"] == pytest.approx(1.912)
+    assert found["chain-3"]["expected_tokens_per_s"] == pytest.approx(1000 * 1.912 / 21)
 
 
 GOOD = {"hits": [[0.5, 0.2], [0.4]]}
@@ -77,6 +80,7 @@ GOOD = {"hits": [[0.5, 0.2], [0.4]]}
         (GOOD, ("--batch", "0"), "batch must be at least 1"),
         (GOOD, ("--context", "0"), "context must be at least 1"),
         (GOOD, ("--measure", "x.jsonl"), "Measuring needs a drafter"),
+        (GOOD, ("--against", "bush"), "Unknown tree 'bush'"),
         (GOOD, ("--cost", "missing.json"), "no such file"),
         ({"hits": [[0.5]] * 2, "conditional": {"a": [0.1]}}, (), "conditional path 'a'"),
         ({"hits": [[0.001] * 65]}, (), "65 ranks; at most 64"),
@@ -131,12 +135,14 @@ def test_a_cost_curve_of_another_device_is_refused(home: Path, capsys: pytest.Ca
 def test_a_calibration_with_a_cost_curve_gives_everything(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = written(home / "cal.json", calibration().to_dict() | {"tables": {}})
     costs = written(home / "c.json", cost(0.8, here()).to_dict())
-    code, out, err = run(capsys, "--calibration", made, "--cost", costs, "--nodes", "12", "--json")
+    code, out, err = run(capsys, "--calibration", made, "--cost", costs, "--nodes", "12", "--against", "3x3", "--json")
     found = json.loads(out)
+    assert found["against"]["3x3"]["num_nodes"] == 12 and found["against"]["3x3"]["acceptance_interval"] is not None
     assert code == 0 and err == "" and found["num_nodes"] <= 12
     assert found["acceptance_interval"]["low"] < found["expected_acceptance_length"]
     assert found["medusa_choices"] == found["paths"] and found["confidence_stops"]["expected_tokens_per_s"] > 0
     assert len(found["sizes"]) == 13 and found["batches"][0]["batch"] == 1
+    assert found["dynamic"]["num_nodes"] <= 12 and found["dynamic"]["expected_tokens_per_s"] > 0
     assert found["sglang"]["speculative_num_draft_tokens"] == found["num_nodes"] + 1
     code, out, _ = run(capsys, "--calibration", made, "--cost", costs, "--category", "x", "--sampled")
     assert code == 0 and "Stopping by confidence needs chosen children" in out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -9,9 +11,9 @@ import torch
 from backend.analysis.calibration import LEAF, MISS, Walk
 from backend.drafters.growing import DynamicShape, grow_dynamic
 from backend.errors import HeadwayError
-from backend.trees import product
+from backend.trees import TreeShape, product
 from backend.tuning.calibration import Calibration
-from backend.tuning.dynamic import Drafted, best_dynamic, possible
+from backend.tuning.dynamic import Drafted, Independent, best_dynamic, possible
 from tests.tuning.made_up import cost
 
 WIDTH, LEVELS = 3, 3
@@ -97,6 +99,26 @@ def test_the_fastest_of_a_grid() -> None:
     assert known.accepted(DynamicShape(3, 3, 21)).sum() >= known.accepted(DynamicShape(3, 3, 4)).sum()
     with pytest.raises(HeadwayError, match="allow more"):
         best_dynamic(calibration, cost(), 1, 1, 128)
+
+
+def test_independent_candidates_grow_the_likeliest_paths_of_all() -> None:
+    comb = TreeShape(tuple((*(0,) * d, rank) for d in range(3) for rank in range(4)))
+    rng = np.random.default_rng(4)
+    kept = np.sort(rng.integers(5, 120, (30, 3, 4)), axis=2).reshape(30, 12).astype(np.uint8)
+    ranks = rng.choice([0, 0, 0, 1, 2, 3, MISS], (30, 3)).astype(np.int8)
+    shape = DynamicShape(3, 4, 7)
+    found = Independent.of(Walk("p", "", 0.0, 9, ranks, kept), comb).accepted(shape)
+    for position in range(30):
+        nats = kept[position].reshape(3, 4).astype(float)
+        paths = [path for d in (1, 2, 3) for path in itertools.product(range(4), repeat=d)]
+        cost_of = {path: sum(nats[d, rank] for d, rank in enumerate(path)) + 1e-4 * len(path) for path in paths}
+        bar = sorted(cost_of.values())[shape.num_nodes - 1]
+        sure = {path for path in paths if cost_of[path] < bar - 0.5}
+        possible_ = {path for path in paths if cost_of[path] < bar + 0.5}  # equals at the edge may be taken or not
+        lengths = [max((d for d in (1, 2, 3) if tuple(ranks[position, :d].tolist()) in tree), default=0)
+                   for tree in (sure, possible_)]  # fmt: skip
+        assert lengths[0] <= found[position] <= lengths[1]
+    assert found.sum() > 0
 
 
 def test_a_leaf_and_a_miss_accept_nothing() -> None:

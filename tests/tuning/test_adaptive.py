@@ -1,0 +1,61 @@
+"""Adaptive depth changes how much is drafted and never what is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from backend.decoding.loop import DecodeSettings, decode
+from backend.decoding.records import DecodeResult, StepTrace
+from backend.drafters.base import Drafter
+from backend.drafters.plain.drafter import PlainDrafter
+from backend.errors import HeadwayError
+from backend.trees import chain, product
+from backend.tuning.adaptive import AdaptiveDrafter
+from backend.tuning.stopping import NEVER
+from tests.support.drafters import random_medusa
+from tests.support.targets import random_text, target_of
+
+TARGET = target_of("llama")
+PROMPTS = [random_text(seed, 5 + seed) for seed in range(3)]
+
+
+def heads() -> Drafter:
+    return random_medusa(TARGET, chain(3))
+
+
+def run(drafter: Drafter, batch: int = 1) -> tuple[list[list[int]], list[StepTrace]]:
+    settings = DecodeSettings(16, ignore_eos=True)
+    records = list(decode(TARGET, drafter, PROMPTS, settings, batch))
+    results = sorted((one for one in records if isinstance(one, DecodeResult)), key=lambda one: one.row)
+    return [one.tokens for one in results], [one for one in records if isinstance(one, StepTrace)]
+
+
+def test_stops_shorten_chains_and_leave_the_text_alone() -> None:
+    plain, _ = run(PlainDrafter())
+    whole, all_steps = run(heads())
+    text, steps = run(AdaptiveDrafter(heads(), (0.2, 0.1)))
+    assert text == whole == plain
+    assert sum(one.num_drafted for one in steps) / len(steps) < sum(one.num_drafted for one in all_steps) / len(
+        all_steps
+    )
+    assert {one.num_drafted for one in steps} >= {1, 2}
+    text, steps = run(AdaptiveDrafter(heads(), (NEVER, NEVER)), batch=3)
+    assert text == plain and {one.num_drafted for one in steps} <= {0, 1}
+
+
+def test_large_batches_draft_less_or_nothing() -> None:
+    drafter = AdaptiveDrafter(heads(), depths={1: 3, 2: 1, 3: 0})
+    text, steps = run(drafter, batch=3)
+    assert text == run(PlainDrafter())[0]
+    _, pair = run(drafter, batch=2)
+    _, alone = run(drafter, batch=1)
+    assert max(one.num_drafted for one in alone) == 3
+    assert steps[0].num_drafted == 0 and pair[0].num_drafted == 1
+
+
+def test_what_would_not_be_exact_is_refused() -> None:
+    with pytest.raises(HeadwayError, match="chosen children"):
+        AdaptiveDrafter(heads(), (0.5,)).with_sampled(True)
+    with pytest.raises(HeadwayError, match="along a chain"):
+        AdaptiveDrafter(random_medusa(TARGET, product([2, 1])), (0.5,))
+    assert AdaptiveDrafter(heads(), depths={4: 1}).with_sampled(True).sampled
