@@ -18,19 +18,17 @@ from backend.errors import HeadwayError, MismatchError
 from backend.formats.export_hydra import hydra_parts
 from backend.formats.export_layers import eagle3_parts, eagle_parts
 from backend.formats.export_medusa import medusa_parts
+from backend.formats.export_mtp import mtp_parts
 from backend.formats.facts import TargetFacts
 from backend.formats.folder import Files, write_files
 from backend.formats.own import Own, read_own
 from backend.formats.parts import ExportOptions, Parts
 from backend.formats.readme import draft_depth, readme_of, tuning_of
 from backend.targets.identity import VersionIdentity, check_match
+from backend.targets.loading import LoadedModel
 
 ENGINES: Final = ("vllm", "sglang", "hydra", "own")
 DTYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-MTP_SENTENCE: Final = (
-    "Engines run MTP modules only inside the checkpoint of a model type that has them natively, in that type's own "
-    "layer, so modules trained for another target have no format; train an EAGLE head for this target instead."
-)
 _Exporter = Callable[[Own, ExportOptions, TargetFacts], Parts]
 _PARTS: Final[Mapping[str, _Exporter]] = {
     "medusa": medusa_parts,
@@ -73,12 +71,14 @@ def export_drafter(
     dtype: str = "stored",
     tuned: Path | None = None,
     force: bool = False,
+    loaded: LoadedModel | None = None,
 ) -> Exported:
     """Write the drafter in `folder` for an engine to `out`, whole or not at all.
 
     dtype: float32, bfloat16, float16, or stored (as the drafter is). facts: of the target; only the engine "own" needs
-    none. tuned: what `tune-tree --json` printed. force: export for a target of another version. Raises HeadwayError
-    where the engine can't run the drafter, MismatchError for another target.
+    none. tuned: what `tune-tree --json` printed. force: export for a target of another version. loaded: the
+    whole target, which MTP modules need, since they go inside it. Raises HeadwayError where the engine can't run the
+    drafter, MismatchError for another target.
     """
     if options.engine == "own":
         return _copy_own(folder, out, dtype)
@@ -86,11 +86,12 @@ def export_drafter(
     if facts is None:
         raise HeadwayError("Name the target that the drafter is for with --target.")
     notes = check_fits(own, facts, force)
-    parts = parts_of(own, options, facts)
-    tensors = {name: _cast(one, DTYPES.get(dtype, own.stored)) for name, one in parts.tensors.items()}
-    parts = replace(parts, tensors=tensors, notes=[*notes, *parts.notes])
     tuning = tuning_of(own, tuned)
     depth = draft_depth(own, tuning, options)
+    inside = own.family == "mtp"
+    parts = _inside_target(own, options, depth, loaded) if inside else parts_of(own, options, facts)
+    tensors = {name: _cast(one, DTYPES.get(dtype, own.stored)) for name, one in parts.tensors.items()}
+    parts = replace(parts, tensors=tensors, notes=[*notes, *parts.notes])
     config = parts.config | _dtype_key(tensors, options)
     note = {
         "format": 1, "engine": options.engine, "family": own.family, "name": own.meta.name,
@@ -98,18 +99,23 @@ def export_drafter(
         "tree": tuning.shape.to_json(),
     }  # fmt: skip
     readme = readme_of(own, parts, options, facts, tuning, out)
-    write_files(out, Files(config, tensors, readme, note, parts.pickle))
+    beside = loaded.tokenizer.save_pretrained if inside and loaded is not None else None
+    write_files(out, Files(config, tensors, readme, note, parts.pickle, beside))
     size = sum(one.numel() * one.element_size() for one in tensors.values())
     return Exported(out, options.engine, own.family, depth, len(tensors), size, tuple(parts.notes))
 
 
 def parts_of(own: Own, options: ExportOptions, facts: TargetFacts) -> Parts:
     """The folder's content in float32. Raises HeadwayError."""
-    if own.family not in _PARTS:
-        raise HeadwayError(MTP_SENTENCE)
     if options.speculators and (options.engine, own.family) != ("vllm", "eagle3"):
         raise HeadwayError("The speculators format is written for EAGLE-3 heads and vllm only; leave it out.")
     return _PARTS[own.family](own, options, facts)
+
+
+def _inside_target(own: Own, options: ExportOptions, depth: int, loaded: LoadedModel | None) -> Parts:
+    if loaded is None:
+        raise HeadwayError("MTP modules are written inside their target, so the whole target is needed.")
+    return mtp_parts(own, options, depth, loaded.model.config, loaded.model.state_dict())
 
 
 def check_fits(own: Own, facts: TargetFacts, force: bool) -> list[str]:

@@ -9,7 +9,7 @@ import json
 import pickle
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,13 +148,16 @@ def _flat(value: Any, prefix: str = "") -> Iterable[tuple[str, Tensor]]:
 
 @dataclass(frozen=True)
 class Files:
-    """What an engine's folder will hold. `pickle`: name of a torch file instead of model.safetensors."""
+    """What an engine's folder will hold. `pickle`: name of a torch file instead of model.safetensors.
+    `beside`: writes further files into the folder it is given.
+    """
 
     config: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
     readme: str
     note: Mapping[str, Any]
     pickle: str | None = None
+    beside: Callable[[Path], object] | None = None
 
 
 def write_files(out: Path, files: Files) -> None:
@@ -176,6 +179,8 @@ def write_files(out: Path, files: Files) -> None:
             save_file(tensors, partial / WEIGHTS, metadata={"format": "pt"})
         for name, value in ((CONFIG, files.config), (NOTE, files.note)):
             (partial / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        if files.beside is not None:
+            files.beside(partial)
         (partial / "README.md").write_text(files.readme, encoding="utf-8")
         for path in partial.iterdir():
             flush_to_disk(path)

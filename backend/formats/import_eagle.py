@@ -11,7 +11,15 @@ from torch import Tensor
 from backend.drafters.eagle.config import EagleConfig
 from backend.errors import HeadwayError
 from backend.formats.facts import TargetFacts, same_numbers
-from backend.formats.imported import Imported, collect, layer_of, refuse_vocabulary, refuse_width, take_embedding
+from backend.formats.imported import (
+    Imported,
+    collect,
+    layer_of,
+    refuse_vocabulary,
+    refuse_width,
+    take_embedding,
+    take_zero,
+)
 from backend.formats.own import sizes_of_layer
 from backend.formats.tables import eagle_rows
 
@@ -32,15 +40,10 @@ def import_eagle(tensors: dict[str, Tensor], config: Mapping[str, Any], facts: T
     head = tensors.pop("lm_head.weight", None)
     if head is not None and not same_numbers(head, facts.lm_head):
         notes.append("It brings an output head that is not the target's; EAGLE uses the target's, so it was left out.")
-    bias = tensors.get("fc.bias")
-    if bias is not None and not bool(bias.any()):
-        bias = None
-        del tensors["fc.bias"]
-    flags = frozenset(() if bias is None else ("fc_bias",))
-    rows = eagle_rows(sizes_of_layer(layer, facts.vocab_size, facts.vocab_size, flags=flags))
+    take_zero(tensors, ["fc.bias"], "a bias in fc")
+    rows = eagle_rows(sizes_of_layer(layer, facts.vocab_size, facts.vocab_size))
     found = collect(rows, tensors)
     state = {row.own: found[row.name] for row in rows if row.name in found}
     state["token_map"] = torch.arange(facts.vocab_size)
-    biased = {} if bias is None else {"fc_bias": True}
-    own = EagleConfig(layer=layer, vocab_size=facts.vocab_size, draft_vocab_size=None, **biased)
+    own = EagleConfig(layer=layer, vocab_size=facts.vocab_size, draft_vocab_size=None)
     return Imported("eagle", own, state, notes)

@@ -97,8 +97,11 @@ def _stand_ins(facts: TargetFacts, name: str, options: ExportOptions) -> list[st
 
 
 def _vllm(own: Own, options: ExportOptions, facts: TargetFacts, tuning: Tuning, depth: int, name: str) -> list[str]:
-    method = {"medusa": "medusa", "eagle": "eagle", "eagle3": "eagle3"}[own.family]
-    config: dict[str, Any] = {"method": method, "model": name, "num_speculative_tokens": depth}
+    inside = own.family == "mtp"  # the folder is the target itself
+    config: dict[str, Any] = {"method": own.family, "model": name, "num_speculative_tokens": depth}
+    served = name if inside else facts.name
+    if inside:
+        del config["model"]
     if tuning.schedule:
         config["num_speculative_tokens_per_batch_size"] = [list(one) for one in tuning.schedule]
     text = json.dumps(config)
@@ -106,7 +109,7 @@ def _vllm(own: Own, options: ExportOptions, facts: TargetFacts, tuning: Tuning, 
         "vLLM drafts chains, no trees. Start the server with",
         "",
         "```sh",
-        f"vllm serve {facts.name} --speculative-config '{text}'",
+        f"vllm serve {served} --speculative-config '{text}'",
         "```",
         "",
         "or in Python:",
@@ -114,7 +117,7 @@ def _vllm(own: Own, options: ExportOptions, facts: TargetFacts, tuning: Tuning, 
         "```python",
         "from vllm import LLM",
         "",
-        f"llm = LLM(model={facts.name!r}, speculative_config={config!r})",
+        f"llm = LLM(model={served!r}, speculative_config={config!r})",
         "```",
         "",
         f"`num_speculative_tokens` is {depth}: the depth of the tree ({tuning.source}).",

@@ -192,6 +192,17 @@ def hydra_rows(sizes: Sizes) -> tuple[Row, ...]:
     return tuple(rows)
 
 
+def mimo_rows(sizes: Sizes) -> tuple[Row, ...]:
+    """One MTP module in MiMo's layout, beside the target's own tensors."""
+    prefix, own = "model.mtp_layers.0.", "layers.0."
+    width = sizes.width
+    names = {"token_layernorm": "embed_norm", "hidden_layernorm": "hidden_norm", "final_layernorm": "norm",
+             "input_layernorm": "input_layernorm"}  # fmt: skip
+    rows = [Row(f"{prefix}{name}.weight", (width,), f"{own}{ours}.weight") for name, ours in names.items()]
+    rows.append(Row(f"{prefix}input_proj.weight", (width, 2 * width), f"{own}proj.weight"))
+    return (*rows, *layer_rows(prefix, f"{own}layer.", sizes, width))
+
+
 _EAGLE3_NAMES: Final = ("LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM")
 LAYOUTS: Final[Mapping[tuple[str, str], Layout]] = {
     (one.engine, one.family): one

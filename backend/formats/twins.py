@@ -51,6 +51,8 @@ def twin_of(folder: Path, engine: str) -> Twin:
     found = read_published(folder)
     config, tensors = found.config, {name: one.float() for name, one in found.tensors.items()}
     names = tensors.keys()
+    if "model.mtp_layers.0.input_proj.weight" in tensors:
+        return Mimo(config, tensors, engine)
     if config.get("model_type") == "medusa":
         return _Medusa(config, tensors, found.tensors.get("token_map"))
     if any("hidden_norm" in name for name in names):
@@ -179,6 +181,31 @@ class _Eagle3(_Layered):
             ids = torch.arange(len(scores)) + offsets
             scores = torch.full((len(text.embedding),), float("-inf")).index_copy(0, ids, scores)
         return scores, normed if self.option("norm_output") else output
+
+
+class Mimo(_Layered):
+    """vLLM's MTP module of MiMo. `blank`: leave the token of the first place out, as vLLM does."""
+
+    prefix = "model.mtp_layers.0."
+    blank = True
+
+    def features(self, text: Text) -> Tensor:
+        return text.final
+
+    def joined(self, words: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+        eps = self.config["rms_norm_eps"]
+        if self.blank:
+            words = torch.cat([torch.zeros_like(words[:1]), words[1:]])
+        parts = [
+            norm(one, self.tensors[f"{self.prefix}{name}_layernorm.weight"], eps)
+            for one, name in ((features, "hidden"), (words, "token"))
+        ]
+        state = torch.cat(parts, dim=-1) @ self.tensors[f"{self.prefix}input_proj.weight"].T
+        return norm(state, self.tensors[f"{self.prefix}input_layernorm.weight"], eps), state
+
+    def scored(self, output: Tensor, text: Text) -> tuple[Tensor, Tensor]:
+        normed = norm(output, self.tensors[f"{self.prefix}final_layernorm.weight"], self.config["rms_norm_eps"])
+        return text.lm_head @ normed, normed
 
 
 def norm(values: Tensor, weight: Tensor, eps: float) -> Tensor:

@@ -6,12 +6,14 @@ import argparse
 import json
 from pathlib import Path
 
+from backend.drafters.checkpoint import read_meta
 from backend.errors import HeadwayError
 from backend.formats.export import DTYPES, ENGINES, export_drafter
 from backend.formats.facts import facts_of
 from backend.formats.parts import ExportOptions
 from backend.jobs.console import loading_bar, say
 from backend.settings import Settings
+from backend.targets.loading import load_model
 from backend.targets.opening import open_target
 from backend.words import bytes_in_words
 
@@ -44,12 +46,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         raise HeadwayError(f"--num-tokens must lie between 1 and 64, but it is {args.num_tokens}.")
     if args.engine != "own" and not args.target:
         raise HeadwayError("Name the target that the drafter was trained for with --target.")
-    facts = None
+    facts = loaded = None
     if args.engine != "own":
         facts = facts_of(open_target(args.target, settings, "cpu", "float32", progress=loading_bar(args.json)))
     options = ExportOptions(args.engine, args.speculators, args.full_head, args.embedding, max_tokens=args.num_tokens)
     tuned = None if args.tuned is None else Path(args.tuned)
-    written = export_drafter(folder, Path(args.out), options, facts, args.dtype, tuned, args.force)
+    if args.engine != "own" and read_meta(folder).family == "mtp":  # unlike an opened one, its weights are not packed
+        loaded = load_model(args.target, "cpu", "float32", settings=settings)
+    written = export_drafter(folder, Path(args.out), options, facts, args.dtype, tuned, args.force, loaded)
     if args.json:
         print(json.dumps(written.to_dict()))
         return 0

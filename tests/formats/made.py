@@ -22,10 +22,16 @@ from backend.drafters.layer.pair_model import PairModel
 from backend.drafters.layer.starting import layer_like
 from backend.drafters.medusa.config import MedusaConfig
 from backend.drafters.medusa.model import MedusaHeads
+from backend.drafters.mtp.config import MtpConfig
+from backend.drafters.mtp.model import MtpModel
 from backend.formats.facts import TargetFacts, facts_of
 from backend.formats.own import Own, read_own
 from backend.formats.twins import Text
+from backend.targets.loading import LoadedModel
+from backend.targets.memory import estimate_model
+from backend.targets.sources import SourceKind, TargetSource
 from backend.targets.target import FINAL, Target
+from backend.targets.tiny import tiny_model, tiny_tokenizer
 from backend.trees import chain, product
 from tests.drafters.stand_ins import tiny_target
 
@@ -108,6 +114,24 @@ def hydra(shared: bool = True, vocabulary: int | None = DRAFTED, blocks: int = 1
     return model
 
 
+def mtp(vocabulary: int | None = None, order: str = "embedding_first", recycle_normed: bool = True) -> MtpModel:
+    config = MtpConfig(
+        layer=layer_like(target()), vocab_size=target().vocab_size, draft_vocab_size=vocabulary, order=order,
+        recycle_normed=recycle_normed,
+    )  # fmt: skip
+    model = MtpModel(config)
+    scattered(model)
+    return model
+
+
+def loaded() -> LoadedModel:
+    """The target as it is loaded, with weights that are not packed."""
+    model = tiny_model("llama", 5, num_hidden_layers=LAYERS)
+    source = TargetSource("tiny", SourceKind.TINY)
+    memory = estimate_model(model, model.config, torch.float32)
+    return LoadedModel(model, tiny_tokenizer(), source, torch.device("cpu"), torch.float32, None, memory)
+
+
 def stored(folder: Path, family: str, model: Any, tree: list[list[int]] | None = None) -> Path:
     """Write the drafter as training does."""
     version = target().identity.to_dict()
@@ -135,7 +159,7 @@ def text(length: int = 12, seed: int = 2) -> Text:
 
 def hold(model: PairModel) -> PairModel:
     """With what a drafter takes from the target."""
-    if isinstance(model, EagleHead):
+    if isinstance(model, EagleHead | MtpModel):
         model.hold_target(target())
     else:
         model.hold_embedding(facts().embedding)

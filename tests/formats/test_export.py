@@ -14,8 +14,9 @@ from torch import Tensor
 from backend.errors import HeadwayError, MismatchError
 from backend.formats.export import export_drafter
 from backend.formats.folder import read_published
+from backend.formats.importing import import_drafter
 from backend.formats.parts import ExportOptions
-from backend.formats.twins import twin_of
+from backend.formats.twins import Mimo, twin_of
 from tests.formats import made
 
 DEPTH = 3
@@ -96,6 +97,35 @@ def test_the_two_engines_number_layers_differently(tmp_path: Path) -> None:
     assert ids == [[2, 4, 5], [1, 3, 4]]
 
 
+@pytest.mark.parametrize("order", ["embedding_first", "hidden_first"])
+def test_vllm_scores_mtp_modules_inside_their_target_as_headway_does(tmp_path: Path, order: str) -> None:
+    model = made.mtp(order=order)
+    out = exported(tmp_path, "mtp", model, VLLM, loaded=made.loaded())
+    twin = twin_of(out, "vllm")
+    assert isinstance(twin, Mimo)
+    twin.blank = False  # Headway reads the token of the first place, which vLLM leaves out
+    close(twin.chain(made.text(), DEPTH), made.pair_chain("mtp", model, made.text(), DEPTH))
+
+
+def test_a_target_with_an_mtp_module_inside_is_still_that_target(tmp_path: Path) -> None:
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    out = exported(tmp_path, "mtp", made.mtp(), VLLM, loaded=made.loaded())
+    config = json.loads((out / "config.json").read_text())
+    assert config["architectures"] == ["MiMoForCausalLM"] and config["num_nextn_predict_layers"] == 1
+    whole = Qwen2ForCausalLM(Qwen2Config(**{key: one for key, one in config.items() if key != "architectures"})).eval()
+    left = whole.load_state_dict(load_file(out / "model.safetensors"), strict=False)
+    assert left.missing_keys == [] and all("mtp_layers" in name for name in left.unexpected_keys)
+    ids = made.text().tokens[None]
+    with torch.no_grad():
+        torch.testing.assert_close(whole(ids).logits, made.loaded().model(ids).logits, atol=1e-5, rtol=1e-5)
+    assert (out / "tokenizer.json").is_file()
+    words = (out / "README.md").read_text()
+    assert "vllm serve out" in words and '"method": "mtp"' in words and '"model"' not in words
+    back = import_drafter(str(out), made.target(), tmp_path / "back")
+    assert back.family == "mtp" and back.config["order"] == "hidden_first"
+
+
 def test_hydra_in_the_references_layout(tmp_path: Path) -> None:
     model = made.hydra(shared=False)
     out = exported(tmp_path, "hydra", model, ExportOptions("hydra"))
@@ -130,13 +160,15 @@ def test_hydra_in_the_references_layout(tmp_path: Path) -> None:
         ("eagle", made.eagle, SPECULATORS, "EAGLE-3"),
         ("eagle3", made.eagle3, ExportOptions("hydra"), "no EAGLE-3 heads"),
         ("medusa", made.medusa, ExportOptions("vllm", max_tokens=4), "3 heads"),
+        ("mtp", made.mtp, SGLANG, "for vllm only"),
+        ("mtp", lambda: made.mtp(recycle_normed=False), VLLM, "recycle_normed"),
     ],
 )
 def test_what_an_engine_cant_run_is_refused(
     tmp_path: Path, family: str, model: Any, options: ExportOptions, words: str
 ) -> None:
     with pytest.raises(HeadwayError, match=words):
-        exported(tmp_path, family, model(), options)
+        exported(tmp_path, family, model(), options, loaded=made.loaded())
     assert not (tmp_path / "out").exists()
 
 
