@@ -24,6 +24,7 @@ COMMANDS = {
     "distill": ("backend.jobs.distill_command", "let the target answer prompts, as training data"),
     "train": ("backend.jobs.train_command", "train draft heads on distilled answers"),
     "joint": ("backend.jobs.joint_command", "train heads and target together: Medusa-2, a new version"),
+    "read-mtp": ("backend.jobs.read_mtp_command", "take the MTP modules of a published checkpoint as a drafter"),
     "vocab-curve": ("backend.jobs.vocab_curve_command", "how much of the target's text a draft vocabulary covers"),
     "evaluate": ("backend.jobs.evaluate_command", "measure drafters beside plain decoding on prompt sets"),
     "calibrate": ("backend.jobs.calibrate_command", "see how often a drafter's guesses are right, by depth and rank"),

@@ -15,9 +15,16 @@ from backend.drafters.eagle3 import config as eagle3
 from backend.drafters.family import Preset
 from backend.drafters.hydra import config as hydra
 from backend.drafters.medusa import config as medusa
+from backend.drafters.mtp import config as mtp
+from backend.drafters.peagle import config as peagle
 
 AnySettings = Annotated[
-    medusa.MedusaSettings | hydra.HydraSettings | eagle.EagleSettings | eagle3.Eagle3Settings,
+    medusa.MedusaSettings
+    | hydra.HydraSettings
+    | eagle.EagleSettings
+    | eagle3.Eagle3Settings
+    | mtp.MtpSettings
+    | peagle.PeagleSettings,
     Field(discriminator="family"),
 ]
 PRESETS: Final[Mapping[str, Mapping[str, Preset]]] = {
@@ -25,6 +32,8 @@ PRESETS: Final[Mapping[str, Mapping[str, Preset]]] = {
     "hydra": hydra.PRESETS,
     "eagle": eagle.PRESETS,
     "eagle3": eagle3.PRESETS,
+    "mtp": mtp.PRESETS,
+    "peagle": peagle.PRESETS,
 }
 FAMILIES: Final = tuple(PRESETS)
 DEFAULT_FAMILY: Final = "medusa"

@@ -5,7 +5,7 @@ Knows how to read each family's folder and which version it was trained for; doe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +21,12 @@ from backend.drafters.layer.pair_model import PairModel
 from backend.drafters.medusa.checkpoint import load_heads
 from backend.drafters.medusa.drafter import MedusaDrafter
 from backend.drafters.medusa.model import HeadsForDrafting
+from backend.drafters.mtp.checkpoint import load_modules
+from backend.drafters.mtp.drafter import drafter_of as mtp_drafter
 from backend.drafters.ngram.config import NgramConfig
 from backend.drafters.ngram.drafter import NgramDrafter
+from backend.drafters.peagle.checkpoint import load_head as load_peagle_head
+from backend.drafters.peagle.drafter import PeagleDrafter
 from backend.drafters.plain.drafter import PlainDrafter
 from backend.errors import HeadwayError, MismatchError
 from backend.targets.identity import VersionIdentity, check_match
@@ -60,13 +64,28 @@ def _load_eagle(folder: Path, target: Target) -> Drafter:
 def _load_eagle3(folder: Path, target: Target) -> Drafter:
     meta, head = load_eagle3_head(folder)
     _check_sizes(meta, head.config.target_hidden_size, head.config.vocab_size, target)
-    if max(head.config.reads) > target.num_layers:
-        raise MismatchError(
-            f"{meta.name} reads layer {max(head.config.reads)}, and {target.name} has layers 0 to "
-            f"{target.num_layers}; choose a drafter trained for this target."
-        )
+    _check_reads(meta, head.config.reads, target)
     head.hold_embedding(target.embedding_weight())
     return _pair_drafter(meta, head, target)
+
+
+def _load_mtp(folder: Path, target: Target) -> Drafter:
+    meta, model = load_modules(folder)
+    config = model.config
+    _check_sizes(meta, config.layer.hidden_size, config.vocab_size, target)
+    model.hold_target(target)
+    ready = model.to(target.device, target.dtype).for_drafting(target.packed_from)
+    depth = USUAL_DEPTH if config.form == "shared" else config.num_modules
+    return with_tree(mtp_drafter(meta.name, ready, chain(depth)), stored_tree(meta))
+
+
+def _load_peagle(folder: Path, target: Target) -> Drafter:
+    meta, head = load_peagle_head(folder)
+    _check_sizes(meta, head.config.target_hidden_size, head.config.vocab_size, target)
+    _check_reads(meta, head.config.reads, target)
+    head.hold_embedding(target.embedding_weight())
+    ready = head.to(target.device, target.dtype).for_drafting(target.packed_from)
+    return with_tree(PeagleDrafter(meta.name, ready, chain(head.config.num_positions)), stored_tree(meta))
 
 
 def _pair_drafter(meta: DrafterMeta, model: PairModel, target: Target) -> Drafter:
@@ -105,6 +124,14 @@ def tree_of(drafter: Drafter) -> Tree:
     return drafter.shape if dynamic is None else dynamic
 
 
+def _check_reads(meta: DrafterMeta, reads: Sequence[int], target: Target) -> None:
+    if max(reads) > target.num_layers:
+        raise MismatchError(
+            f"{meta.name} reads layer {max(reads)}, and {target.name} has layers 0 to {target.num_layers}; choose a "
+            "drafter trained for this target."
+        )
+
+
 def _check_sizes(meta: DrafterMeta, hidden_size: int, vocab_size: int, target: Target) -> None:
     if (hidden_size, vocab_size) != (target.hidden_size, target.vocab_size):
         raise MismatchError(
@@ -119,6 +146,8 @@ FAMILIES: Final[Mapping[str, Callable[[Path, Target], Drafter]]] = {
     "hydra": _load_hydra,
     "eagle": _load_eagle,
     "eagle3": _load_eagle3,
+    "mtp": _load_mtp,
+    "peagle": _load_peagle,
 }
 
 

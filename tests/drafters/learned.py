@@ -17,6 +17,8 @@ from backend.drafters.family import FamilySettings
 from backend.drafters.hydra.config import HydraSettings
 from backend.drafters.learning import Learner
 from backend.drafters.medusa.config import MedusaSettings
+from backend.drafters.mtp.config import MtpSettings
+from backend.drafters.peagle.config import PeagleSettings
 from backend.drafters.plain.drafter import PlainDrafter
 from backend.drafters.recipe import recipe_of
 from backend.targets.target import Target
@@ -24,10 +26,12 @@ from backend.training.config import TrainConfig
 from backend.training.features import FeatureStore, capture
 from backend.training.loop import train
 from backend.training.text_features import TextFeatureStore, capture_texts
+from backend.training.token_map import choose_tokens
 from tests.training.stand_ins import Recorder, never
 from tests.training.test_features import Pair
 
 DEPTH, NEW = 3, 22
+#: Each family's own way to learn, sharpened where a random target's flat distribution would take long to know by heart.
 SETTINGS: dict[str, FamilySettings] = {
     "medusa": MedusaSettings(num_heads=DEPTH, draft_vocab=0, decay=1.0),
     "hydra": HydraSettings(num_heads=DEPTH, draft_vocab=0, decay=1.0),
@@ -35,7 +39,13 @@ SETTINGS: dict[str, FamilySettings] = {
         test_time_steps=DEPTH, draft_depth=DEPTH, draft_vocab=0, token_weight=1.0, feature_weight=0.1, decay=1.0,
         noise=0.02,
     ),
-    "eagle3": Eagle3Settings(test_time_steps=DEPTH, draft_depth=DEPTH, draft_vocab=250, decay=1.0),
+    "eagle3": Eagle3Settings(
+        test_time_steps=DEPTH, draft_depth=DEPTH, draft_vocab=250, decay=1.0, loss="hard"
+    ),
+    "mtp": MtpSettings(
+        form="modules", test_time_steps=DEPTH, draft_depth=DEPTH, draft_vocab=0, decay=1.0, loss="hard"
+    ),
+    "peagle": PeagleSettings(draft_depth=DEPTH, draft_vocab=250, decay=1.0, loss="hard", kept_places=0.9),
 }  # fmt: skip
 
 
@@ -75,7 +85,10 @@ def learn(
     """Train on `count` answers of the target."""
     answers = own_answers(target, prompts(count, vocabulary=min(250, target.vocab_size)))
     recipe = recipe_of(settings.family)
-    tokens = torch.arange(settings.draft_vocab) if settings.draft_vocab else None
+    tokens = None
+    if settings.draft_vocab:
+        tokens, covered = choose_tokens(answers, target.vocab_size, settings.draft_vocab)
+        assert covered == 1.0, "what can't be drafted can't be learned by heart"
     texts = [(*a.prompt_ids, *a.answer_ids) for a in answers]
     learner = recipe.new_learner(settings, target, tokens, None, texts)
     features = features_for(learner, target, answers, folder / "features")
