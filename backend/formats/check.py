@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backend.errors import HeadwayError
-from backend.formats.check_layers import check_eagle, check_eagle3
+from backend.formats.check_layers import check_eagle, check_eagle3, check_mtp
 from backend.formats.check_medusa import check_medusa
 from backend.formats.check_tensors import Case, check_architecture, compare
 from backend.formats.facts import TargetFacts, same_numbers
@@ -63,8 +63,8 @@ def check_published(found: Published, engine: str | None, facts: TargetFacts | N
     """check_folder for a folder that was read."""
     path = found.path
     kind = recognise(found)
-    if kind.family == "mtp":
-        raise HeadwayError(f"{path} is a whole target with MTP modules inside; an engine checks its own model type.")
+    if kind.family == "mtp" and not any(name.startswith("model.mtp_layers.") for name in found.tensors):
+        raise HeadwayError(f"{path} is a target with MTP modules of a kind that can't be checked; only MiMo's can.")
     name = engine or str(found.note.get("engine") or ("hydra" if kind.family == "hydra" else "vllm"))
     book = Book()
     layout = layout_of(name, kind.family)
@@ -111,7 +111,13 @@ def check_hydra(case: Case) -> None:
     )  # fmt: skip
 
 
-_CHECKS: Final = {"medusa": check_medusa, "eagle": check_eagle, "eagle3": check_eagle3, "hydra": check_hydra}
+_CHECKS: Final = {
+    "medusa": check_medusa,
+    "eagle": check_eagle,
+    "eagle3": check_eagle3,
+    "hydra": check_hydra,
+    "mtp": check_mtp,
+}
 
 
 def _against_target(case: Case) -> None:

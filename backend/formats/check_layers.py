@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -45,7 +46,9 @@ def check_eagle3(case: Case) -> None:
     _check_layer_ids(case)
     _check_flags(case, config)
     vocabulary = int(config["vocab_size"])
-    drafted = int(config["draft_vocab_size"] or vocabulary)
+    rows = case.tensors.get("lm_head.weight")
+    scored = vocabulary if rows is None else len(rows)
+    drafted = int(config.get("draft_vocab_size", scored) or vocabulary)
     prefix = _check_names(case)
     _check_layers(case, "layers." if prefix == "layers.0." else "additional_layers.")
     _check_map(case, vocabulary, drafted)
@@ -59,9 +62,27 @@ def check_eagle3(case: Case) -> None:
         told |= _NORM_TENSORS
     if case.layout.engine == "sglang":
         told |= {"fc.bias": "", "layers.0.": "midlayer-names"}
+        if prefix != "midlayer.":
+            told["midlayer."] = ""  # said once, by the names it has
     if int(config["hidden_size"]) != target_width:
         told["embed_tokens."] = "embedding-missing"
     compare(case, sizes, _rows_with(prefix, case.layout.engine), told)
+
+
+def check_mtp(case: Case) -> None:
+    """MiMo's module inside its target's checkpoint; the target's own tensors are the engine's to check."""
+    if not case.keys():
+        return
+    _check_rope(case)
+    tensors = {name: one for name, one in case.tensors.items() if name.startswith("model.mtp_layers.")}
+    modules = len({name.split(".")[2] for name in tensors})
+    if case.config.get("num_nextn_predict_layers", modules) != modules:
+        said = case.config["num_nextn_predict_layers"]
+        case.book.add("layer-count", "num_nextn_predict_layers", f"{said}, but the file holds {modules}")
+    first = {name: one for name, one in tensors.items() if name.startswith("model.mtp_layers.0.")}
+    config = {**case.config, "attention_bias": True}  # a Qwen2's layer has them
+    sizes = layer_sizes(config, int(config["vocab_size"]), set())
+    compare(replace(case, tensors=first), sizes)
 
 
 def layer_sizes(

@@ -11,13 +11,13 @@ from backend.formats.check_tensors import Case, compare
 from backend.formats.tables import Sizes
 
 _HEAD = re.compile(r"(?:blocks\.)?(\d+)\.(?:layers\.)?(\d+)\.(?:linear\.)?(?:weight|bias)")
+_OUTPUT = re.compile(r"\d+\.\d+\.weight")
 _OWN_HEADS = ("num_heads", "medusa_num_heads")
 _OWN_LAYERS = ("num_hidden_layers", "medusa_num_layers")
 
 
 def check_medusa(case: Case) -> None:
-    if not case.keys():
-        return
+    case.keys()
     _check_keys(case)
     config, book = case.config, case.book
     heads, blocks = _in_file(case)
@@ -27,7 +27,7 @@ def check_medusa(case: Case) -> None:
     elif said > heads and not any(heads <= _number(name) for name in case.tensors):
         book.add("tensor-missing", f"blocks.{heads}.layers.0.weight", f"{said} heads are named, {heads} there", "load")
     blocks = _first(config, _OWN_LAYERS, blocks)
-    whole = int(config["vocab_size"])
+    width, whole = _sizes_said(case)
     shared = bool(config.get("original_lm_head", False))
     tokens = case.tensors.get("token_map")
     _check_map(case, whole, shared)
@@ -35,15 +35,25 @@ def check_medusa(case: Case) -> None:
     _check_bias(case, biased)
     mapped = tokens is not None and shared
     flags = {name for name, on in (("bias", biased), ("shared", shared), ("map", tokens is not None)) if on}
-    if not any("lm_head" in name or re.fullmatch(r"\d+\.\d+\.weight", name) for name in case.tensors):
+    if not any("lm_head" in name or _OUTPUT.fullmatch(name) for name in case.tensors):
         book.add("medusa-no-output", "lm_head.weight", "no output layer is in the file")
         told = {"lm_head": ""}
     else:
         told = {"token_map": ""} if tokens is None else {}
     drafted = len(tokens) if mapped and tokens is not None else whole
     compare(_without_whole_rows(case, drafted), Sizes(
-        int(config["hidden_size"]), whole, drafted, heads=heads, blocks=blocks, flags=frozenset(flags),
+        width, whole, drafted, heads=heads, blocks=blocks, flags=frozenset(flags),
     ), explained=told | ({} if mapped or tokens is None else {"token_map": ""}))  # fmt: skip
+
+
+def _sizes_said(case: Case) -> tuple[int, int]:
+    """Width and vocabulary of config.json; where it does not say, those of the file."""
+    stored = sorted(case.tensors.items())
+    first = next((one for name, one in stored if _is_block(name) and one.dim() == 2), None)
+    rows = next((one for name, one in stored if "lm_head" in name or _OUTPUT.fullmatch(name)), None)
+    width = int(case.config.get("hidden_size") or (1 if first is None else first.shape[0]))
+    usual = case.facts.vocab_size if case.facts else 1
+    return width, int(case.config.get("vocab_size") or (usual if rows is None else rows.shape[0]))
 
 
 def _check_keys(case: Case) -> None:

@@ -14,6 +14,8 @@ from backend.formats.findings import Book, Effect
 from backend.formats.tables import Layout, Row, Sizes
 
 STORABLE: Final = (torch.float32, torch.bfloat16, torch.float16)
+#: keys without which a folder can still be compared
+NO_SIZES: Final = ("draft_vocab_size", "tie_word_embeddings", "num_nextn_predict_layers")
 #: keys whose absence has an explanation of its own
 OWN_IDS: Final = {"draft_vocab_size": "draft-vocab-missing"}
 
@@ -39,15 +41,17 @@ class Case:
         return {**self.config, **inner} if isinstance(inner, Mapping) else self.config
 
     def keys(self) -> bool:
-        """Report config keys that are missing; whether all are there."""
+        """Report config keys that are missing; whether those are there that tensors' shapes follow from."""
         merged = self.layer_config()
         missing = [key for key in self.layout.keys if key not in merged]
         for key in missing:
             self.book.add(OWN_IDS.get(key, "config-key-missing"), key, "the key is missing")
-        return not missing
+        return set(missing) <= set(NO_SIZES)
 
 
 def check_architecture(case: Case) -> None:
+    if case.speculators and case.layout.engine == "sglang":
+        case.book.add("speculators-sglang", "speculators_model_type", "the folder is in the speculators format")
     if not case.layout.architectures or case.speculators:
         return
     names = case.config.get("architectures")

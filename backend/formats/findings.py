@@ -215,6 +215,9 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
     # -- speculators ---------------------------------------------------------------------------------------------------
     "speculators-section": Explanation(
         "load", "vLLM needs this part of the speculators format.", "Add it. " + _AGAIN),
+    "speculators-sglang": Explanation(
+        "load", "SGLang does not read this format: the layer's sizes stand where it does not look.",
+        "Import the head and export it for sglang."),
     "speculators-layer-type": Explanation(
         "load", "vLLM maps the draft layer by its model_type and knows llama and qwen3 only.",
         "Write the model_type into transformer_layer_config."),

@@ -224,6 +224,9 @@ LAYOUTS: Final[Mapping[tuple[str, str], Layout]] = {
             "sglang", "eagle3", sglang_eagle3_rows, (*LLAMA_KEYS, "draft_vocab_size", "tie_word_embeddings"),
             _EAGLE3_NAMES[:1],
         ),
+        Layout(
+            "vllm", "mtp", mimo_rows, (*LLAMA_KEYS, "num_nextn_predict_layers"), ("MiMoForCausalLM",), unknown="load"
+        ),
         Layout("hydra", "hydra", hydra_rows, ("hydra_num_heads", "hydra_num_layers"), missing="silent"),
     )
 }  # fmt: skip

@@ -30,6 +30,7 @@ GOOD: dict[str, tuple[str, Callable[[], Any], ExportOptions]] = {
     "eagle3-sglang": ("eagle3", made.eagle3, ExportOptions("sglang")),
     "eagle3-speculators": ("eagle3", made.eagle3, ExportOptions("vllm", speculators=True)),
     "hydra": ("hydra", made.hydra, ExportOptions("hydra")),
+    "mtp": ("mtp", made.mtp, ExportOptions("vllm")),
 }
 
 
@@ -47,7 +48,7 @@ class Fault:
 def good_export(folder: Path, name: str) -> Path:
     family, make, options = GOOD[name]
     made.stored(folder / f"{name}-own", family, make())
-    export_drafter(folder / f"{name}-own", folder / name, options, made.facts())
+    export_drafter(folder / f"{name}-own", folder / name, options, made.facts(), loaded=made.loaded())
     return folder / name
 
 
@@ -135,6 +136,7 @@ def no_biases(config: Config, tensors: Tensors) -> None:
         del tensors[name]
 
 
+MTP = "model.mtp_layers.0."
 IDS = "eagle_aux_hidden_state_layer_ids"
 FAULTS: dict[str, Fault] = {
     # Medusa in vLLM
@@ -217,6 +219,12 @@ FAULTS: dict[str, Fault] = {
     "width of queries": Fault(
         "eagle3", changed("midlayer.self_attn.q_proj.weight", lambda t: t[:, :64]), "tensor-shape", "load"
     ),
+    # MTP inside its target
+    "biases of a Qwen2": Fault("mtp", no_tensor(f"{MTP}self_attn.q_proj.bias"), "tensor-missing", "silent"),
+    "name of MTP": Fault("mtp", renamed(f"{MTP}input_proj.", f"{MTP}proj."), "tensor-unknown", "load"),
+    "number of modules": Fault("mtp", key("num_nextn_predict_layers", 2), "layer-count", "silent"),
+    "type of the target": Fault("mtp", key("architectures", ["Qwen2ForCausalLM"]), "architecture", "load"),
+    # speculators
     "K missing": Fault(
         "eagle3-speculators", no_key("proposal_methods", "speculators_config"), "speculators-section", "load"
     ),

@@ -50,7 +50,7 @@ def test_nearly_every_explanation_is_planted() -> None:
     left = set(EXPLANATIONS) - {fault.finding for fault in FAULTS.values()}
     assert left == {
         "engine-lacks-family", "config-missing", "other-version", "layer-ids-missing", "num-aux-missing",
-        "embedding-missing",
+        "embedding-missing", "speculators-sglang",
     }  # fmt: skip  # each has a test of its own below
 
 
@@ -58,6 +58,8 @@ def test_a_drafter_for_another_engine(goods: Callable[[str], Path], tmp_path: Pa
     assert [one.id for one in check_folder(goods("medusa"), "sglang", None).findings] == ["engine-lacks-family"]
     found = {one.id for one in check_folder(goods("eagle3"), "sglang", made.facts()).findings}
     assert found >= {"layer-ids-convention"}
+    found = {one.id for one in check_folder(goods("eagle3-speculators"), "sglang", made.facts()).findings}
+    assert found >= {"speculators-sglang", "midlayer-names"} and "tensor-missing" not in found
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare/model.safetensors").write_bytes((goods("eagle3") / "model.safetensors").read_bytes())
     assert [one.id for one in check_folder(tmp_path / "bare", "vllm", None).findings] == ["config-missing"]
