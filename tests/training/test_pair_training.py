@@ -21,7 +21,7 @@ from backend.training.config import TrainConfig
 from backend.training.loop import TrainResult, train
 from tests.drafters.learned import features_for
 from tests.drafters.stand_ins import tiny_target
-from tests.training.stand_ins import Recorder, never, stop_after
+from tests.training.stand_ins import Recorder, never
 from tests.training.test_features import Pair, pairs
 
 CONFIG = TrainConfig(
@@ -44,29 +44,47 @@ def learner_of(settings: FamilySettings, target: Target, answers: list[Pair]) ->
     return recipe_of(settings.family).new_learner(settings, target, torch.arange(200), None, texts)
 
 
+class Killed(Exception):
+    """Stands for a kill signal."""
+
+
+def dies_after(learner: Learner, steps: int) -> None:
+    """The learner dies in the middle of a later step, when its noise is drawn and its checkpoint is some steps old."""
+    inner, left = learner.loss, [steps]
+
+    def loss(batch: object) -> object:
+        found = inner(batch)
+        left[0] -= 1
+        if left[0] < 0:
+            raise Killed
+        return found
+
+    learner.loss = loss  # type: ignore[assignment, method-assign]
+
+
 def run(
-    settings: FamilySettings, target: Target, folder: Path, stop: bool, config: TrainConfig = CONFIG
+    settings: FamilySettings, target: Target, folder: Path, kill: bool = False, config: TrainConfig = CONFIG
 ) -> tuple[Learner, TrainResult, Recorder]:
     answers, rng = pairs(24), random.Random(5)
+    recorder = Recorder()
     while True:
-        learner, recorder = learner_of(settings, target, answers), Recorder()
+        learner = learner_of(settings, target, answers)
         features = features_for(learner, target, answers, folder / "features")
         held_out = features_for(learner, target, answers[:3], folder / "held-out")
-        left = rng.randint(1, 9)
-        result = train(
-            config, learner, features, held_out, recorder,
-            (lambda left=left, recorder=recorder: stop_after(left, recorder)) if stop else never, folder / "run",
-        )  # fmt: skip
-        if result.finish_reason == "done":
-            return learner, result, recorder
-        assert stop and result.finish_reason == "stopped"
-        # What a kill loses: everything since the last checkpoint, which here is the one that stopping wrote.
+        if kill:
+            dies_after(learner, rng.randint(4, 9))
+        try:
+            result = train(config, learner, features, held_out, recorder, never, folder / "run")
+        except Killed:
+            continue
+        assert result.finish_reason == "done"
+        return learner, result, recorder
 
 
 @pytest.mark.parametrize("settings", FAMILIES, ids=lambda settings: settings.family)
-def test_interrupted_it_ends_with_the_same_bits(settings: FamilySettings, target: Target, tmp_path: Path) -> None:
-    whole, undisturbed, _ = run(settings, target, tmp_path / "whole", stop=False)
-    pieces, resumed, _ = run(settings, target, tmp_path / "pieces", stop=True)
+def test_killed_it_ends_with_the_same_bits(settings: FamilySettings, target: Target, tmp_path: Path) -> None:
+    whole, undisturbed, _ = run(settings, target, tmp_path / "whole")
+    pieces, resumed, _ = run(settings, target, tmp_path / "pieces", kill=True)
     assert resumed.total_steps == undisturbed.total_steps > 12
     found = pieces.model.state_dict()
     assert all(torch.equal(value, found[name]) for name, value in whole.model.state_dict().items())
