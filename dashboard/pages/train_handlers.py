@@ -20,6 +20,7 @@ from backend.errors import HeadwayError
 from backend.jobs.configs import TrainJobConfig
 from backend.training.plan_facts import answer_facts, machine_speed, target_facts
 from backend.training.planner import decides, plan
+from backend.training.vocab_facts import vocabulary_facts
 from dashboard.jobs import Jobs
 from dashboard.presenters.schema_form import FormField, config_from, problems_of, typed_from
 from dashboard.presenters.train import (
@@ -27,6 +28,7 @@ from dashboard.presenters.train import (
     FIRST,
     PRESET,
     answer_choices,
+    coverage_figure,
     fitting_probe,
     fork_config,
     form_value,
@@ -210,7 +212,18 @@ class TrainHandlers:
             return self._trouble(str(error))
         except Exception as error:
             return self._trouble(one_sentence(error))
-        return plan_view(planned, self._free_disk(), int(psutil.virtual_memory().available))
+        coverage = self._coverage(config, target.vocab_size)
+        return plan_view(planned, self._free_disk(), int(psutil.virtual_memory().available), coverage)
+
+    def _coverage(self, config: TrainJobConfig, vocab_size: int) -> dict[str, str] | None:
+        size, depth = config.drafter.draft_vocab, config.drafter.depth
+        if not size:
+            return None  # everything can be drafted
+        try:
+            found = vocabulary_facts(Path(config.answers).expanduser(), config.held_out, vocab_size, size, depth)
+        except (HeadwayError, ValueError):
+            return None  # the plan itself says what is wrong with the answers
+        return coverage_figure(*found) if found else None
 
     def _trouble(self, sentence: str) -> dict[str, Any]:
         return {"badge": "", "figures": [], "phases": [], "notes": [], "problem": sentence, "measuring": None}

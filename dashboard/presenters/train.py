@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from backend.analysis.draft_vocab import CurvePoint
 from backend.drafters.families import PRESETS
 from backend.jobs.configs import TrainJobConfig
 from backend.training.planner import Plan, Probe
@@ -24,7 +25,8 @@ _GROUP_OF: Final[Mapping[str, str]] = {
     "training": "training",
 }  # fmt: skip
 _FAMILIES: Final[Mapping[str, str]] = {
-    "medusa": "Medusa heads", "hydra": "Hydra heads", "eagle": "EAGLE", "eagle3": "EAGLE-3",
+    "medusa": "Medusa heads", "hydra": "Hydra heads", "eagle": "EAGLE", "eagle3": "EAGLE-3", "mtp": "MTP modules",
+    "peagle": "P-EAGLE",
 }  # fmt: skip
 _PRESETS: Final[Mapping[str, str]] = {
     "paper": "as published", "small": "for two cores", "blockwise": "blockwise parallel decoding",
@@ -42,6 +44,10 @@ _LABELS: Final[Mapping[str, str]] = {
     "drafter.norm_before_fc": "Norm of all layers",
     "drafter.norm_before_residual": "Residual after the norm",
     "drafter.norm_output": "Recycle the normed state",
+    "drafter.recycle_normed": "Recycle the normed state",
+    "drafter.num_layers": "Layers",
+    "drafter.kept_places": "Places kept a depth",
+    "drafter.kept_least": "Places kept at least",
     "training.gradient_value_clip": "Gradient value clip",
     "preset": "Preset",
     "tree": "Tree stored",
@@ -62,7 +68,8 @@ _LABELS: Final[Mapping[str, str]] = {
 _MORE: Final = (
     "held_out", "drafter.num_blocks", "drafter.decay", "drafter.compute", "drafter.reads", "drafter.token_weight",
     "drafter.feature_weight", "drafter.noise", "drafter.fc_norm", "drafter.norm_before_fc",
-    "drafter.norm_before_residual", "drafter.norm_output", "training.gradient_value_clip", "tree", "training.steps",
+    "drafter.norm_before_residual", "drafter.norm_output", "drafter.recycle_normed", "drafter.kept_places",
+    "drafter.kept_least", "training.gradient_value_clip", "tree", "training.steps",
     "training.warmup_fraction", "training.final_fraction", "training.weight_decay", "training.beta_1",
     "training.beta_2", "training.gradient_clip", "training.seed", "training.checkpoint_every",
     "training.evaluate_every", "training.report_every", "training.explosion_reports", "training.explosion_factor",
@@ -141,8 +148,26 @@ def answer_choices(datasets: Iterable[Any], builtin: Path) -> list[tuple[str, st
     return found
 
 
-def plan_view(plan: Plan, free_bytes: int | None = None, memory_bytes: int | None = None) -> dict[str, Any]:
-    """A plan as its box shows it. `free_bytes`: room on the disk; `memory_bytes`: free memory."""
+def coverage_figure(point: CurvePoint, enough: int) -> dict[str, str]:
+    """How much of the target's own text the draft vocabulary covers; `enough`: the size that covers 99 %."""
+    ceiling = point.ceilings[0]
+    return {
+        "label": "Text it can draft",
+        "value": f"{100 * point.coverage:.1f} %",
+        "note": f"so a chain of {ceiling.depth} reaches {ceiling.acceptance_length:.2f} at most; "
+        f"99 % takes a vocabulary of {enough:,}",
+    }
+
+
+def plan_view(
+    plan: Plan,
+    free_bytes: int | None = None,
+    memory_bytes: int | None = None,
+    coverage: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """A plan as its box shows it. `free_bytes`: room on the disk; `memory_bytes`: free memory; `coverage`: see
+    coverage_figure.
+    """
     known = [phase.measured for phase in plan.phases]
     badge = "measured here" if plan.measured else "partly measured" if any(known) else "estimate"
     notes = list(plan.notes)
@@ -167,6 +192,7 @@ def plan_view(plan: Plan, free_bytes: int | None = None, memory_bytes: int | Non
                 f"checkpoints {bytes_in_words(plan.bytes_checkpoints)}, drafter {bytes_in_words(plan.bytes_drafter)}",
             },
             {"label": "Trained numbers", "value": count_in_words(plan.parameters), "note": ""},
+            *([dict(coverage)] if coverage else []),
         ],
         "phases": [
             {

@@ -143,6 +143,23 @@ def test_a_plan_that_cannot_be_made_says_why(handlers: TrainHandlers) -> None:
     assert handlers.text(event(job="none", form="yaml"))["text"].startswith("# ")
 
 
+def test_the_plan_tells_what_the_draft_vocabulary_covers(handlers: TrainHandlers, tmp_path: Path) -> None:
+    typed = {"target": "tiny-llama", "answers": str(tmp_path / "answers.npz"), "drafter.draft_vocab": "8"}
+    figure = handlers.edit(event(typed=typed, field="drafter.draft_vocab"))[1]["figures"][-1]
+    assert figure["label"] == "Text it can draft" and figure["value"].endswith(" %")
+    assert figure["note"].startswith("so a chain of 4 reaches ")
+    whole = handlers.edit(event(typed=typed | {"drafter.draft_vocab": "0"}, field="drafter.draft_vocab"))[1]
+    assert len(whole["figures"]) == 4
+
+
+@pytest.mark.parametrize("family", ["mtp", "peagle"])
+def test_every_family_is_served_from_its_schema(handlers: TrainHandlers, tmp_path: Path, family: str) -> None:
+    typed = {"target": "tiny-llama", "answers": str(tmp_path / "answers.npz"), "drafter.family": family}
+    form, view = handlers.edit(event(typed=typed, field="drafter.family"))
+    assert form["problems"] == {} and len(view["figures"]) == 5
+    assert {"drafter.draft_depth", "drafter.loss"} <= {field["field"] for field in form["fields"]}
+
+
 def test_measuring_queues_a_job_and_its_result_makes_the_plan_measured(
     handlers: TrainHandlers, services: Services, tmp_path: Path
 ) -> None:
