@@ -15,6 +15,7 @@ from backend.jobs.as_text import add_config_options, config_of
 from backend.jobs.recorded import add_store_arguments, run_command
 from backend.settings import Settings
 from backend.sweeps.objectives import OBJECTIVES
+from backend.sweeps.space import shown
 
 MARKS = {True: "*", False: ""}
 
@@ -56,7 +57,7 @@ def table_lines(found: dict[str, Any]) -> list[str]:
 
 def _line(one: dict[str, Any], knobs: list[str], goals: list[str]) -> tuple[str, ...]:
     name = f"exact, {one['number']}" if one["reference"] else str(one["number"])
-    settings = ["" if one["values"].get(knob) is None else str(one["values"][knob]) for knob in knobs]
+    settings = ["" if one["values"].get(knob) is None else shown(one["values"][knob]) for knob in knobs]
     figures = ["" if one["figures"].get(goal) is None else f"{one['figures'][goal]:.4g}" for goal in goals]
     notes = "".join((MARKS[one["front"]], "" if one["feasible"] else " too much drift",
                      " contended" if one["contended"] else ""))  # fmt: skip

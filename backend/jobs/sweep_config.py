@@ -17,7 +17,7 @@ from backend.errors import HeadwayError
 from backend.jobs.configs import Name, TargetConfig, Text, TrainJobConfig
 from backend.jobs.options import Leaf, leaves
 from backend.sweeps.combine import Facts
-from backend.sweeps.knobs import DATA_KNOB, DECODE_KNOBS, Knob, Scalar
+from backend.sweeps.knobs import DATA_KNOB, DECODE_KNOBS, Knob, KnobKind, Scalar
 from backend.sweeps.objectives import Objective, ObjectiveName, chosen
 from backend.sweeps.propose import SamplerName
 from backend.sweeps.space import Dimension, as_data, dimensions
@@ -25,7 +25,7 @@ from backend.sweeps.space import Dimension, as_data, dimensions
 MOST_TRIALS = 10_000
 SETUP = "setup"  #: key of the item that says under which conditions the trials were measured
 TaskCheck = Literal["exact", "regex", "command"]
-_KINDS: Mapping[str, Any] = {"flag": "switch", "int": "whole", "float": "number", "str": "text"}
+_KINDS: Mapping[str, KnobKind] = {"flag": "switch", "int": "whole", "float": "number", "str": "text"}
 
 
 class SweepJobConfig(TargetConfig):
@@ -164,7 +164,7 @@ def _training_knob(leaf: Leaf) -> Knob | None:
     """A setting of the drafter or the training as a knob; None for what is no single value."""
     if len(leaf.path) != 2 or leaf.shape not in _KINDS:
         return None
-    kind = "choice" if leaf.choices else _KINDS[leaf.shape]
+    kind: KnobKind = "choice" if leaf.choices else _KINDS[leaf.shape]
     return Knob(leaf.name, leaf.name.replace("_", " "), kind, leaf.help, "train", choices=leaf.choices, path=leaf.path)
 
 

@@ -280,11 +280,21 @@ def _check_same(before: dict[str, Any], now: dict[str, Any]) -> None:
 
 
 def _register(store: Store, setup: dict[str, Any]) -> str:
-    known = {key: None if value == "none" else value for key, value in setup["version"].items() if key != "name"}
+    known = setup["version"]
+    identity = VersionIdentity(
+        weights_id=known["weights_id"],
+        tokenizer_id=known["tokenizer_id"],
+        template_id=known["template_id"],
+        adapter_id=None if known["adapter_id"] == "none" else known["adapter_id"],
+        quantisation=None if known["quantisation"] == "none" else known["quantisation"],
+    )
     return store.register_version(
-        VersionIdentity(**known), label=setup["target"], source=setup["target"], model_type=setup["model_type"],
+        identity,
+        label=setup["target"],
+        source=setup["target"],
+        model_type=setup["model_type"],
         num_parameters=setup["num_parameters"],
-    ).id  # fmt: skip
+    ).id
 
 
 def _finished(config: SweepJobConfig, context: JobContext, ledger: Ledger) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Trials on a Ray cluster: one actor a worker, which keeps the target loaded; Ray only executes.
 
-Ray is an optional package and its token authentication is left on: a cluster that wants a token gets the one Ray finds
-(RAY_AUTH_TOKEN, or the file it keeps). Every node needs Headway at the same path and the files a trial names, as on a
+Ray is an optional package and its token authentication is on unless RAY_AUTH_MODE says otherwise: a cluster gets the
+token that Ray finds (RAY_AUTH_TOKEN, or the file it keeps). Every node needs Headway at the same path and the files a trial names, as on a
 shared disk. A trial whose actor or node is gone is lost, and a new actor takes its place; a head that is gone ends the
 sweep with a sentence, and resuming it measures the open trials anew. Knows Ray; no store.
 """
@@ -9,6 +9,7 @@ sweep with a sentence, and resuming it measures the open trials anew. Knows Ray;
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from backend.jobs.sweep_executors import FRUITLESS, Message, Task
 
 CONNECT_S = 30.0
 ASK_S = 0.05  #: between questions to the actors
+HINT = " If it has another token, put that into RAY_AUTH_TOKEN."
 AWAY_S = 60.0  #: how long a cluster may be silent before the sweep gives up on it
 
 
@@ -168,6 +170,8 @@ class RayExecutor:
 
 def _connected(address: str | None) -> Any:
     """The package, connected to the cluster; without an address one is started on this machine."""
+    # Clusters ask for a token where this is set on all sides; whoever runs one without tokens has to say so.
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         import ray
     except ModuleNotFoundError:
@@ -190,5 +194,5 @@ def _connected(address: str | None) -> Any:
         raise HeadwayError(f"No Ray cluster answers at {address or 'this machine'}; start it or check --ray-address.")
     if done[0] is not None:
         first = (str(done[0]).strip().splitlines() or [type(done[0]).__name__])[0][:200]
-        raise HeadwayError(f"The Ray cluster at {address or 'this machine'} can't be used: {first}")
+        raise HeadwayError(f"The Ray cluster at {address or 'this machine'} can't be used: {first.rstrip('.')}.{HINT}")
     return ray

@@ -251,14 +251,12 @@ class _Run:
         rows = {question.key: row for row, question in asked.items()}
         for one in sorted(counts, key=lambda count: rows[count.prompt]):
             row = rows[one.prompt]
-            drift = self._look(asked[row], tokens[row], flags.get(row, [])) if self.quality else None
+            found = self._look(asked[row], tokens[row], flags.get(row, [])) if self.quality else None
+            known = Drift(1) if self.exact else found  # an exact rule has none, whether one looks or not
+            drift, kl = (None, None) if known is None else (known.mean_total_variation, known.mean_kl)
             self.prompts.append(
-                PromptFigures(
-                    one.prompt, one.num_tokens - 1, one.num_steps, one.num_accepted, one.decode_ms,
-                    0.0 if self.exact else drift and drift.mean_total_variation,
-                    0.0 if self.exact else drift and drift.mean_kl,
-                )
-            )  # fmt: skip
+                PromptFigures(one.prompt, one.num_tokens - 1, one.num_steps, one.num_accepted, one.decode_ms, drift, kl)
+            )
 
     def _look(self, question: Question, tokens: list[int], flags: list[bool]) -> Drift:
         """The answer under the target: drift, perplexity, and the tokens for what compares answers."""

@@ -1,6 +1,6 @@
 """Which settings make sense together: impossible ones are named, and settings that come to the same are one.
 
-Torch-free but for the shapes of trees. Knows what a knob means for decoding; measures nothing.
+Torch-free until a tree's shape is asked for. Knows what a knob means for decoding; measures nothing.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backend.errors import HeadwayError
 from backend.sweeps.knobs import DECODE_KNOBS, Scalar
-from backend.trees import TreeShape
-from backend.trees.shapes import parse_tree
+
+if TYPE_CHECKING:
+    from backend.trees import TreeShape
 
 Settings = Mapping[str, Scalar]
 
@@ -74,7 +75,7 @@ def _tree_problem(found: Mapping[str, Any], facts: Facts) -> str | None:
     if "tree" not in found or found.get("drafter") == "none":
         return None
     shape = _shape(str(found["tree"]))
-    if isinstance(shape, str):
+    if shape is None or isinstance(shape, str):
         return shape
     drafter = str(found.get("drafter", "trained"))
     widest, tree = max(shape.max_children, default=0), found["tree"]
@@ -90,7 +91,12 @@ def _tree_problem(found: Mapping[str, Any], facts: Facts) -> str | None:
 
 
 @lru_cache(maxsize=512)
-def _shape(text: str) -> TreeShape | str:
+def _shape(text: str) -> TreeShape | str | None:
+    """The shape, what is wrong with it, or None for a tree that grows anew in every step: its drafter judges that."""
+    if text == "eagle2" or text.startswith("{"):
+        return None
+    from backend.trees.shapes import parse_tree  # here, so that pages, which know spaces only, load no torch
+
     try:
         return parse_tree(text)
     except HeadwayError as error:

@@ -93,7 +93,8 @@ class OptunaProposer:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=OFF")  # a damaged file is made anew from our own trials
 
-        directions = ["maximize" if goal.maximize else "minimize" for goal in self._objectives]
+        up, down = optuna.study.StudyDirection.MAXIMIZE, optuna.study.StudyDirection.MINIMIZE
+        directions = [up if goal.maximize else down for goal in self._objectives]
         study = optuna.create_study(
             storage=storage,
             study_name="sweep",

@@ -165,7 +165,7 @@ def _parts(text: str) -> list[str]:
     """Pieces between commas that stand in no brackets: trees may be JSON paths."""
     parts, depth, last = [], 0, 0
     for place, letter in enumerate(text):
-        depth += (letter == "[") - (letter == "]")
+        depth += (letter in "[{") - (letter in "]}")
         if letter in ",;\n" and depth == 0:
             parts.append(text[last:place])
             last = place + 1

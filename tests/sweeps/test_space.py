@@ -19,6 +19,7 @@ EPSILON, TREE, BATCH = DECODE_KNOBS["epsilon"], DECODE_KNOBS["tree"], DECODE_KNO
     ("knob", "text", "grid"),
     [
         ("tree", "chain-1, 2x2 ,[[0],[1],[0,0]]", ["chain-1", "2x2", "[[0],[1],[0,0]]"]),
+        ("tree", '{"dynamic": {"depth": 3, "top_k": 2}}, 2x2', ['{"dynamic": {"depth": 3, "top_k": 2}}', "2x2"]),
         ("temperature", "0, .7,1", [0.0, 0.7, 1.0]),
         ("epsilon", "0.01 to 1 log 3 points", [0.01, 0.1, 1.0]),
         ("epsilon", "0 to 1", [0.0, 0.25, 0.5, 0.75, 1.0]),
@@ -101,6 +102,7 @@ def test_impossible_combinations_are_named(values: dict[str, object], sentence: 
 def test_possible_ones_are_not() -> None:
     assert impossible({"drafter": "heads", "tree": "chain-3", "max_depth": 2, "batch": 4}, FACTS) is None
     assert impossible({"drafter": "none", "tree": "4x4"}, FACTS) is None
+    assert impossible({"drafter": "heads", "tree": "eagle2"}, FACTS) is None  # it grows; its drafter judges it
     assert impossible({"rule": "typical", "temperature": 0.7, "epsilon": 0.1}, FACTS) is None
 
 

@@ -211,11 +211,14 @@ export class SweepModel {
 }
 
 function linearTicks(low, high, count) {
-  const raw = (high - low) / Math.max(1, count - 1);
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = power * [1, 2, 5, 10].find((one) => one * power >= raw * 0.999);
-  const ticks = [];
-  for (let value = Math.ceil(low / step - 1e-9) * step; value <= high + step * 1e-9; value += step) ticks.push(Math.abs(value) < step * 1e-9 ? 0 : value);
+  const power = 10 ** Math.floor(Math.log10((high - low) / Math.max(1, count - 1)));
+  let ticks = [];
+  for (const part of [10, 5, 2, 1, 0.5]) { // finer steps until there are enough of them
+    ticks = [];
+    const step = part * power;
+    for (let number = Math.ceil(low / step - 1e-9); number * step <= high + step * 1e-9; number += 1) ticks.push(Number((number * step).toPrecision(12)));
+    if (ticks.length >= Math.max(2, count - 1)) break;
+  }
   return ticks;
 }
 

@@ -147,7 +147,10 @@ export function contourUnder(model) {
         const { mean, weight } = kernel(column, row);
         if (weight < 0.02) continue; // nobody has been near
         context.fillStyle = ramp((Math.floor(mean * BANDS) + 0.5) / BANDS, theme.dark, 0.55);
-        context.fillRect(box.left + column * wide, box.bottom - (row + 1) * high, wide + 0.6, high + 0.6);
+        // Whole pixels, so that neighbours neither overlap nor leave a seam.
+        const [left, right] = [Math.round(box.left + column * wide), Math.round(box.left + (column + 1) * wide)];
+        const [top, bottom] = [Math.round(box.bottom - (row + 1) * high), Math.round(box.bottom - row * high)];
+        context.fillRect(left, top, right - left, bottom - top);
       }
     }
   };

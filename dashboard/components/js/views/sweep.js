@@ -269,7 +269,7 @@ class Charts {
     }
     const title = row.reference ? "Exact rule" : `Trial ${row.number}`;
     const marks = [row.number === model.best ? "best" : null, model.front.has(row.number) && model.goals.length > 1 ? "on the front" : null, row.contended ? "contended" : null].filter(Boolean);
-    const settings = Object.entries(row.settings).map(([name, value]) => [label(model, name), value]);
+    const settings = Object.entries(row.settings).map(([name, value]) => [label(model, name), typeof row.values[name] === "number" ? short(row.values[name]) : value]);
     const figures = model.figures.filter((one) => row.figures[one.name] !== undefined).map((one) => [one.label, short(row.figures[one.name])]);
     const pairs = (entries) => h("dl", {}, entries.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
     const approximate = row.settings.rule === "typical" ? h("p", { class: "hw-warn" }, "Approximate: typical acceptance changes the output.") : null;
@@ -302,18 +302,23 @@ function figure(title, note, content, ...tools) {
 
 /** A list to choose from; what was chosen stays while it is offered. */
 function choice(text, changed) {
-  const input = h("select", { onchange: changed });
+  let touched = false;
+  const input = h("select", { onchange: () => {
+    touched = true;
+    changed();
+  } });
   const node = h("label", { class: "hw-sweep-choice" }, h("span", { class: "hw-label" }, text), input);
   let known = "";
   return {
     node, input,
     offer(options, first) {
-      const now = JSON.stringify(options);
+      const now = JSON.stringify([options, first]);
       if (now === known) return;
       known = now;
-      const before = input.value;
-      input.replaceChildren(...options.map(([value, label_]) => h("option", { value }, label_)));
-      input.value = options.some(([value]) => value === before) ? before : first || (options[0] || [""])[0];
+      const before = touched ? input.value : "";
+      input.replaceChildren(...options.map(([value, text_]) => h("option", { value }, text_)));
+      touched = options.some(([value]) => value === before);
+      input.value = touched ? before : first || (options[0] || [""])[0];
     },
   };
 }

@@ -84,7 +84,7 @@ class Form {
     this.node.replaceChildren(
       h("div", { class: "hw-sweep-presets" }, button("example", "Tree example", "Which tree is fastest here: a grid of a few trees and depths"), button("dial", "Typical dial", "ε and δ of typical acceptance: speed against drift")),
       h("fieldset", { class: "hw-group" }, h("legend", {}, "What is wanted"), this.goals, h("p", { class: "hw-help" }, "Several: a front of settings that no other beats in all of them.")),
-      h("fieldset", { class: "hw-group" }, h("legend", {}, "What is turned"), this.space, h("div", { class: "hw-choice" }, this.more),
+      h("fieldset", { class: "hw-group" }, h("legend", {}, "What is turned"), this.space, h("div", { class: "hw-sweep-another" }, this.more),
         h("p", { class: "hw-help" }, "A list: chain-1, 2x2. A range: 0.01 to 0.3, with log for as many small numbers as large ones. One value: that is how it is for all.")),
       ...groups, this.note,
       h("div", { class: "hw-schema-buttons" }, button("start", "Start the sweep", null, "hw-primary"), button("command", "Copy as command"), button("yaml", "As YAML")));
