@@ -172,7 +172,7 @@ def write_files(out: Path, files: Files) -> None:
     partial = out.parent / f".{out.name}.{uuid.uuid4().hex[:8]}.partial"
     try:
         partial.mkdir(parents=True)
-        tensors = {name: one.detach().cpu().contiguous().clone() for name, one in files.tensors.items()}
+        tensors = _unshared(files.tensors)
         if files.pickle:
             torch.save(tensors, partial / files.pickle)
         else:
@@ -190,6 +190,20 @@ def write_files(out: Path, files: Files) -> None:
         shutil.rmtree(partial, ignore_errors=True)
         reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
         raise HeadwayError(f"The export could not be written to {out}: {reason}.") from error
+
+
+def _unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """On the CPU, each with memory of its own, which safetensors asks for; copied only where it is shared."""
+    found: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        one = tensor.detach().cpu().contiguous()
+        place = one.untyped_storage().data_ptr()
+        if place in seen or one.untyped_storage().nbytes() != one.numel() * one.element_size():
+            one = one.clone()
+        seen.add(place)
+        found[name] = one
+    return found
 
 
 def _swap(partial: Path, out: Path) -> None:

@@ -11,8 +11,11 @@ import torch
 
 import app
 from backend.drafters.checkpoint import DrafterMeta, write_model
+from backend.drafters.layer.starting import layer_like
 from backend.drafters.medusa.config import MedusaConfig
 from backend.drafters.medusa.model import MedusaHeads
+from backend.drafters.mtp.config import MtpConfig
+from backend.drafters.mtp.model import MtpModel
 from backend.settings import Settings
 from backend.targets.opening import open_target
 from tests.formats.made import scattered
@@ -56,6 +59,21 @@ def test_out_and_back_again(drafter: Path, tmp_path: Path, capsys: pytest.Captur
     assert [one["id"] for one in printed(capsys)["findings"]] == ["medusa-bias-dropped"]
     assert app.main(["check", out]) == 1
     assert "loads without a word" in capsys.readouterr().out
+
+
+def test_mtp_goes_inside_its_target(drafter: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = Settings.from_environ()
+    target = open_target(TARGET, settings, "cpu")
+    model = MtpModel(MtpConfig(layer=layer_like(target), vocab_size=260, draft_vocab_size=None, recycle_normed=True))
+    scattered(model)
+    meta = DrafterMeta(family="mtp", name="m", config={}, version=target.identity.to_dict())
+    write_model(tmp_path / "mtp", "mtp", model.config, model, meta, torch.float32)
+    out = str(tmp_path / "whole")
+    assert app.main(["export", str(tmp_path / "mtp"), "--engine", "vllm", "--target", TARGET, "--out", out]) == 0
+    assert "whole target" in capsys.readouterr().err
+    assert app.main(["check", out, "--target", TARGET, "--json"]) == 0
+    assert printed(capsys)["family"] == "mtp"
+    open_target(out, settings, "cpu")  # as a target it is whole: an engine without the module loads it too
 
 
 def test_misuse_is_one_sentence_and_exit_code_2(

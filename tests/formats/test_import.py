@@ -13,15 +13,13 @@ import torch
 from torch import Tensor
 
 from backend.drafters.base import Drafter
-from backend.drafters.layer.drafting import PairDrafter
-from backend.drafters.mtp.checkpoint import load_modules
 from backend.drafters.registry import load_drafter
 from backend.errors import HeadwayError
 from backend.formats.folder import read_published
 from backend.formats.importing import import_drafter
 from backend.formats.own import MODELS, read_own
 from backend.formats.twins import twin_of
-from backend.trees import chain, product
+from backend.trees import product
 from tests.formats import made, published
 from tests.formats.published import PUBLISHED, Draw, write
 from tests.support.lossless import check_greedy
@@ -32,19 +30,15 @@ def imported(tmp_path: Path, layout: str, **more: Any) -> Any:
     return import_drafter(str(source), made.target(), tmp_path / "out", **more)
 
 
-def ready(folder: Path, family: str) -> Drafter:
-    if family != "mtp":
-        return load_drafter(str(folder), made.target())[0]
-    _, modules = load_modules(folder)
-    modules.hold_target(made.target())
-    return PairDrafter("mtp", "mtp", modules.for_drafting(), chain(3))
+def ready(folder: Path) -> Drafter:
+    return load_drafter(str(folder), made.target())[0]
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_published_layout_is_imported_and_decodes_losslessly(tmp_path: Path, name: str) -> None:
     made_of = imported(tmp_path, name)
     assert made_of.family == PUBLISHED[name][0]
-    drafter = ready(tmp_path / "out", made_of.family)
+    drafter = ready(tmp_path / "out")
     check_greedy(made.target(), drafter.with_shape(product([3, 2])), 10)
 
 
