@@ -18,7 +18,7 @@ class TrainConfig(BaseModel):
         1024,
         ge=1,
         le=1 << 20,
-        description="positions a step; for families that learn from whole texts their tokens, padding included",
+        description="positions a step; of families that learn from whole texts: tokens, padding included",
     )
     learning_rate: float = Field(1e-3, gt=0, le=1.0, description="peak learning rate")
     warmup_fraction: float = Field(0.05, ge=0, lt=1, description="part of the steps in which the learning rate rises")

@@ -166,8 +166,8 @@ def test_curves_come_live_and_a_reload_or_another_browser_shows_the_same(
         )
         assert set(one.evaluate("Object.values(window.headway.mounts)")) == {1}
         assert one.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    page.get_by_role("button", name="Head 1", exact=True).click()
-    page.wait_for_function("!document.querySelector('.hw-plot[data-chart=loss]').data.some((t) => t.name === 'head 1')")
+    page.get_by_role("button", name="Depth 1", exact=True).click()
+    page.wait_for_function("!document.querySelector('.hw-plot[data-chart=loss]').data.some((t) => t.name === 'depth 1')")
     page.locator("#hw-train-job").get_by_role("button", name="Pause").click()
     page.locator("#hw-train-job", has_text="asked to pause").wait_for()
     other.locator("#hw-train-job", has_text="asked to pause").wait_for()
@@ -225,6 +225,31 @@ def test_mistakes_are_said_beside_the_field_and_the_plan_follows(site: Site, bro
     page.get_by_role("button", name="Measure: 10 seconds").click()
     page.locator(".hw-plan", has_text="Waiting for the device").wait_for()
     assert site.store.list_jobs(kinds=["plan"])[0].config["training"]["batch_tokens"] == 64
+
+
+def test_a_family_brings_its_fields_and_a_preset_fills_them(site: Site, browser_page: Page) -> None:
+    page = opened(browser_page, site, f"?target=tiny-llama&answers={site.folder / 'answers.npz'}")
+    page.locator("#hw-f-drafter-num_heads").wait_for()
+    page.locator("#hw-f-name").fill("a grown one")
+    page.select_option("#hw-f-drafter-family", "eagle3")
+    steps = page.locator("#hw-f-drafter-test_time_steps")
+    steps.wait_for()
+    assert page.locator("#hw-f-drafter-num_heads").count() == 0
+    assert page.locator("#hw-f-name").input_value() == "a grown one"
+    rate = page.locator("#hw-f-training-learning_rate")
+    before = rate.input_value()
+    page.select_option("#hw-f-preset", "paper")
+    page.wait_for_function(f"document.querySelector('#hw-f-training-learning_rate').value !== '{before}'")
+    assert (steps.input_value(), rate.input_value()) == ("7", "5e-05")
+    steps.fill("3")
+    page.locator("#hw-train-fields").get_by_role("button", name="As command").click()
+    command = page.locator(".hw-command-text", has_text="--family eagle3")
+    command.wait_for()
+    assert "--test-time-steps 3" in command.inner_text() and "--preset" not in command.inner_text()
+    page.get_by_role("button", name="Start training").click()
+    page.wait_for_function(f"{TRAIN}.id !== null")
+    drafter = site.store.get_job(page.evaluate(f"{TRAIN}.id")).config["drafter"]
+    assert (drafter["family"], drafter["test_time_steps"], drafter["draft_vocab"]) == ("eagle3", 3, 32000)
 
 
 def test_an_empty_page_has_one_button(tmp_path: Path, browser_page: Page) -> None:

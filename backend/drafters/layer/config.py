@@ -12,8 +12,8 @@ from backend.drafters.family import FamilySettings
 
 LossName = Literal["soft", "hard", "kl", "lk", "lk-hybrid"]
 LOSS_HELP = (
-    "what tokens are learned by: soft (the target's probabilities), hard (the answer's token), kl (as soft, counted "
-    "from 0), lk (-log of the acceptance probability), lk-hybrid (kl first, acceptance later)"
+    "soft: the target's probabilities; hard: the answer's token; kl: as soft, counted from 0; lk: acceptance itself; "
+    "lk-hybrid: kl far from the target, acceptance near it"
 )
 
 

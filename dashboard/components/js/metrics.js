@@ -16,7 +16,7 @@ const WHOLE = [
 ];
 const NOT_SHOWN = new Set(["train_s"]);
 
-/** {chart, head (null: all heads together), dashed, variant (such as top3)} of a metric's name; null: not drawn. */
+/** {chart, head (of a depth from 0; null: all together), dashed, variant (such as top3)} of a metric's name; null: not drawn. */
 export function placeOf(name) {
   if (NOT_SHOWN.has(name)) return null;
   for (const [pattern, chart, dashed] of BY_HEAD) {
@@ -31,7 +31,7 @@ export function placeOf(name) {
 
 /** What a curve is called where it is pointed at. */
 export function curveName(name, place) {
-  const words = [place.head === null ? wordsOf(name) : `head ${place.head + 1}`];
+  const words = [place.head === null ? wordsOf(name) : `depth ${place.head + 1}`];
   if (place.dashed && place.head !== null) words.push("held-out");
   return words.join(", ");
 }

@@ -8,8 +8,8 @@ import { trainer } from "../train.js";
 
 const DRAW_MS = 250; // at most four redraws a second
 const CHARTS = [
-  { name: "loss", title: "Loss", note: "a head's own; dashed: held-out", log: true },
-  { name: "accuracy", title: "Held-out accuracy", note: "the right token is among a head's best", percent: true },
+  { name: "loss", title: "Loss", note: "of each depth; dashed: held-out", log: true },
+  { name: "accuracy", title: "Held-out accuracy", note: "the right token is among the best of its depth", percent: true },
   { name: "acceptance", title: "Decode acceptance", note: "real decoding of held-out prompts" },
   { name: "rate", title: "Learning rate", note: "", format: ".3~e" },
   { name: "more", title: "More", note: "", format: ".4~g" },
@@ -113,10 +113,10 @@ export class Board {
   _layHeads(heads) {
     this.heads.hidden = heads.length < 2;
     const dark = document.body.classList.contains("dark");
-    this.heads.replaceChildren(h("span", { class: "hw-label" }, "Heads"), ...heads.map((head) => {
+    this.heads.replaceChildren(h("span", { class: "hw-label" }, "Depths"), ...heads.map((head) => {
       const swatch = h("i");
       swatch.style.background = colourOf(head, dark);
-      const button = h("button", { type: "button", class: "hw-head", "aria-pressed": String(!this.hidden.has(head)), "aria-label": `Head ${head + 1}`, title: "Show or hide this head" }, swatch, String(head + 1));
+      const button = h("button", { type: "button", class: "hw-head", "aria-pressed": String(!this.hidden.has(head)), "aria-label": `Depth ${head + 1}`, title: "Show or hide this depth" }, swatch, String(head + 1));
       button.addEventListener("click", () => {
         if (!this.hidden.delete(head)) this.hidden.add(head);
         button.setAttribute("aria-pressed", String(!this.hidden.has(head)));

@@ -1,4 +1,4 @@
-// What came out of a training: what each head guesses right, how long the accepted runs are, and where to try it.
+// What came out of a training: what each depth guesses right, how long the accepted runs are, and where to try it.
 
 import { h } from "../dom.js";
 import { duration } from "../jobs.js";
@@ -25,11 +25,13 @@ export function liveAddress(job) {
 }
 
 function figures(result, numbers) {
+  const grown = (result.tree || {}).dynamic;
   const nodes = (result.tree || []).length;
   const kept = numbers.kept_step !== undefined && numbers.kept_step !== null && numbers.kept_step !== numbers.steps;
   return [
     figure("Accepted when decoding", numbers.decoded_acceptance_length, (value) => decimal(value), "tokens a step, chain, held-out prompts, T = 0"),
     figure("Expected of its tree", numbers.expected_acceptance_length, (value) => decimal(value), `tokens a step with ${nodes} drafted ${nodes === 1 ? "node" : "nodes"}`),
+    grown ? figure("Its tree", grown.num_nodes, (value) => `${value} nodes`, `grown in every step: depth ${grown.depth}, top-k ${grown.top_k}`) : null,
     figure("Trained", numbers.train_s, duration, `${count(numbers.steps)} steps over ${count(numbers.training_positions)} positions${kept ? `; kept are the weights of step ${count(numbers.kept_step)}` : ""}`),
   ].filter(Boolean);
 }
@@ -39,14 +41,14 @@ function figure(label, value, words, note) {
   return h("div", { class: "hw-figure" }, h("span", { class: "hw-label" }, label), h("span", { class: "hw-value" }, words(value)), h("span", { class: "hw-note" }, note));
 }
 
-/** Held-out numbers by head: how often the right token is among the best 1, 2, 3, 5. */
+/** Held-out numbers by depth: how often the right token is among the best 1, 2, 3, 5. */
 function headTable(held) {
   const heads = Object.keys(held).map((name) => /^loss_(\d+)$/.exec(name)).filter(Boolean).map((match) => Number(match[1])).sort((a, b) => a - b);
   if (!heads.length) return h("p", { class: "hw-muted" }, "No prompt was held out, so nothing was measured.");
   const cell = (text) => h("td", null, text);
   return h("div", { class: "hw-table-scroll" }, h("table", { class: "hw-heads-table" },
-    h("caption", null, "Held-out prompts: how often the right token is among a head's best"),
-    h("thead", null, h("tr", null, h("th", { scope: "col" }, "Head"), RANKS.map((rank) => h("th", { scope: "col" }, `top-${rank}`)), h("th", { scope: "col" }, "loss"))),
+    h("caption", null, "Held-out prompts: how often the right token is among the best of its depth"),
+    h("thead", null, h("tr", null, h("th", { scope: "col" }, "Depth"), RANKS.map((rank) => h("th", { scope: "col" }, `top-${rank}`)), h("th", { scope: "col" }, "loss"))),
     h("tbody", null, heads.map((head) => h("tr", null, h("th", { scope: "row" }, `${head + 1}`),
       RANKS.map((rank) => cell(percent(held[`top${rank}_${head}`], 1))), cell(decimal(held[`loss_${head}`])))))));
 }
