@@ -30,10 +30,7 @@ class Grammar:
     def __init__(self, schema: str, tokenizer: Any, vocab_size: int, end_tokens: Sequence[int]) -> None:
         """vocab_size: length of the target's logits; end_tokens: those that may stand where the text is complete."""
         self.schema, self.vocab_size = schema, vocab_size
-        try:
-            json.loads(schema)
-        except ValueError as error:
-            raise HeadwayError(f"The schema is no JSON ({error}); give a JSON schema or a file with one.") from None
+        check_schema(schema)
         hf, matcher = _library()
         text = matcher.grammar_from_json_schema(schema)
         try:
@@ -85,6 +82,16 @@ class GrammarRow:
     def write(self, tokens: Sequence[int]) -> None:
         """The answer goes on with these tokens. What stands behind its end does not matter."""
         self._matcher.try_consume_tokens(list(tokens))
+
+
+def check_schema(schema: str) -> None:
+    """What can be known without a tokenizer. Raises HeadwayError for a text that is no JSON object."""
+    try:
+        found = json.loads(schema)
+    except ValueError as error:
+        raise HeadwayError(f"The schema is no JSON ({error}); give a JSON schema or a file with one.") from None
+    if not isinstance(found, dict):
+        raise HeadwayError('A JSON schema is an object, such as {"type": "object"}; give one.')
 
 
 def forbid(logits: Tensor, masks: Tensor) -> Tensor:

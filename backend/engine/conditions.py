@@ -12,6 +12,7 @@ import torch
 
 from backend.acceptance import Rule, SamplingSettings, check
 from backend.data.templates import encode_chat, encode_raw
+from backend.decoding.grammar import Grammar, check_schema
 from backend.decoding.loop import DecodeSettings
 from backend.decoding.records import Detail
 from backend.drafters.base import Drafter
@@ -30,6 +31,8 @@ def check_request(request: DecodeRequest) -> None:
     """Raise HeadwayError for what can be known to be wrong before anything is loaded."""
     decode_settings(request, Detail.COUNTS)
     wanted_tree(request)
+    if request.json_schema is not None:
+        check_schema(request.json_schema)
     if request.raw_prompt is not None and request.messages:
         raise HeadwayError("Give either a conversation or a raw prompt, not both.")
     text = request.raw_prompt if request.raw_prompt is not None else "".join(m.content for m in request.messages[-1:])
@@ -37,8 +40,11 @@ def check_request(request: DecodeRequest) -> None:
         raise HeadwayError("The prompt is empty; write at least one character.")
 
 
-def decode_settings(request: DecodeRequest, detail: Detail) -> DecodeSettings:
-    """The loop's settings. At T = 0 every rule is greedy; the greedy rule above 0 is refused."""
+def decode_settings(request: DecodeRequest, detail: Detail, target: Target | None = None) -> DecodeSettings:
+    """The loop's settings. At T = 0 every rule is greedy; the greedy rule above 0 is refused.
+
+    A schema is made ready for `target`; without one the settings hold no grammar. Raises HeadwayError.
+    """
     sampling = SamplingSettings(
         temperature=request.temperature,
         top_k=request.top_k,
@@ -49,7 +55,10 @@ def decode_settings(request: DecodeRequest, detail: Detail) -> DecodeSettings:
     )
     rule = Rule(request.rule, epsilon=request.epsilon, delta=request.delta)
     check(rule, sampling)
-    return DecodeSettings(request.max_new_tokens, rule, sampling, request.stop, request.seed, detail)
+    grammar = None
+    if request.json_schema is not None and target is not None:
+        grammar = Grammar(request.json_schema, target.tokenizer, target.vocab_size, sorted(target.eos_token_ids))
+    return DecodeSettings(request.max_new_tokens, rule, sampling, request.stop, request.seed, detail, grammar=grammar)
 
 
 def wanted_tree(request: DecodeRequest) -> Tree | None:

@@ -52,6 +52,7 @@ class DecodeRequest(BaseModel):
     sampled: bool = Field(False, description="draw siblings without replacement instead of taking the top ones")
     seed: int = Field(0, description="same seed, same answer")
     stop: tuple[str, ...] = ()
+    json_schema: str | None = Field(None, description="JSON schema that the answer has to follow")
     force: bool = Field(False, description="use heads of another version all the same")
     when_busy: Literal["wait", "share"] = Field(
         "wait", description="while something else has the device: wait for it, or decode at once on the CPU beside it"

@@ -232,7 +232,7 @@ class LocalEngine:
         )
         drafter, warnings = bench.drafter(request, target)
         prompt = encode_request(request, target)
-        settings = decode_settings(request, Detail.FULL)
+        settings = decode_settings(request, Detail.FULL, target)
         described = conditions(request, target, drafter)
         recorder = Recorder(self._store, run_id) if self._store is not None else None
         if self._store is not None:

@@ -95,6 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--stop", action="append", default=[], metavar="TEXT", help="end the answer before this text; repeatable"
     )
+    how.add_argument("--json-schema", metavar="FILE|JSON", help=f"{fields['json_schema'].description}, or its file")
     how.add_argument("--batch", type=int, default=1, help="prompts decoded at the same time")
     how.add_argument("--force", action="store_true", help="use heads of another version all the same")
     add_machine_arguments(parser)
@@ -122,10 +123,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         say(warning)
     prompts = [encode_request(request, target) for request in requests]
     # Counted in tokens, each answer for as many as it may have: a single long answer has time left too.
+    loop_settings = decode_settings(requests[0], Detail.COUNTS, target)
     report, close = counting_bar(len(prompts) * args.max_new_tokens, "token", args.json)
     results: dict[int, DecodeResult] = {}
     printed = written = 0
-    for record in decode(target, drafter, prompts, decode_settings(requests[0], Detail.COUNTS), args.batch):
+    for record in decode(target, drafter, prompts, loop_settings, args.batch):
         if isinstance(record, StepTrace):
             written += len(record.tokens)
             report(written, f"{len(results)} of {len(prompts)} answers")
@@ -176,12 +178,24 @@ def read_messages(text: str) -> list[dict[str, str]]:
         ) from error
 
 
+def read_schema(text: str) -> str:
+    """A JSON schema as it stands, or the content of the file it names. Raises HeadwayError."""
+    if text.lstrip().startswith("{"):
+        return text
+    try:
+        return Path(text).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise HeadwayError(f"--json-schema is neither JSON nor a readable file: {text[:80]!r}.") from error
+
+
 def request_of(args: argparse.Namespace, messages: list[dict[str, str]]) -> DecodeRequest:
     """What the options ask for, with the conversation `messages` (or its last text, when raw)."""
     names = (*NUMBERS, "target", "drafter", "tree", "max_depth", "sampled", "force")
     values: dict[str, Any] = {name: getattr(args, name) for name in names}
     values["rule"] = args.rule or ("greedy" if args.temperature == 0 else "rejection")
     values["stop"], values["banned_tokens"] = tuple(args.stop), tuple(args.ban)
+    if args.json_schema is not None:
+        values["json_schema"] = read_schema(args.json_schema)
     if args.raw:
         return DecodeRequest(raw_prompt=messages[-1]["content"], **values)
     listed = [Message.model_validate(message) for message in messages]

@@ -125,6 +125,14 @@ def _more(first: FormValues) -> dict[str, Any]:
         stop = gr.Textbox(
             first.stop, label="Stop strings", lines=1, max_lines=4, info=r"One a line; \n stands for a line break."
         )
+        schema = gr.Textbox(
+            first.json_schema,
+            label="JSON schema",
+            lines=2,
+            max_lines=12,
+            elem_id="hw-schema",
+            info="The answer has to follow it; empty: any text.",
+        )
         banned = gr.Textbox(first.banned, label="Banned tokens", info="Token ids that may never come, such as 13, 198.")
         sampled = gr.Checkbox(
             first.sampled, label="Sampled siblings", info="Draw the guesses instead of taking the likeliest."
@@ -134,8 +142,8 @@ def _more(first: FormValues) -> dict[str, Any]:
         )
     return {
         "system": system, "mode": mode, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repetition_penalty": penalty,
-        "epsilon": epsilon, "delta": delta, "seed": seed, "stop": stop, "banned": banned, "sampled": sampled,
-        "force": force,
+        "epsilon": epsilon, "delta": delta, "seed": seed, "stop": stop, "json_schema": schema, "banned": banned,
+        "sampled": sampled, "force": force,
     }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ FLAGS = (
     ("delta", "--delta"),
     ("tree", "--tree"),
     ("max_depth", "--max-depth"),
+    ("json_schema", "--json-schema"),
     ("seed", "--seed"),
 )
 MACHINE_FLAGS = (("device", "--device"), ("dtype", "--dtype"))

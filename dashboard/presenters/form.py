@@ -48,6 +48,7 @@ class FormValues:
     sampled: bool = False
     seed: float | None = 0
     stop: str = ""
+    json_schema: str = ""
     force: bool = False
 
     @classmethod
@@ -97,6 +98,7 @@ def to_request(form: FormValues, earlier: Sequence[dict[str, str]] = ()) -> Deco
         "force": bool(form.force),
         "stop": stop_strings(form.stop),
         "banned_tokens": banned_tokens(form.banned),
+        "json_schema": (form.json_schema or "").strip() or None,
     }
     if form.mode == RAW:
         values["raw_prompt"] = form.prompt
@@ -143,6 +145,7 @@ def form_from_request(request: DecodeRequest) -> tuple[FormValues, list[dict[str
         tree=request.tree or OWN_TREE,
         rule=TYPICAL if request.rule == "typical" else EXACT,
         max_depth=ALL_LEVELS if request.max_depth is None else str(request.max_depth),
+        json_schema=request.json_schema or "",
         banned=" ".join(map(str, request.banned_tokens)),
         stop="\n".join(text.replace("\n", "\\n").replace("\t", "\\t") for text in request.stop),
     )

@@ -53,6 +53,7 @@ def test_the_command_is_the_request(prompt: str, system: str, stop: list[str], t
         sampled=True,
         seed=9,
         top_p=0.123456789,
+        json_schema='{"enum": ["a b", 1]}',
     )
     assert parsed(as_command(request)) == request
 

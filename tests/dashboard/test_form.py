@@ -130,7 +130,15 @@ def test_earlier_turns_stand_between_system_and_prompt() -> None:
             FORM, system="S", tree="3x2x1", max_depth="2", temperature=0.7, rule=TYPICAL, epsilon=0.2, top_k=5, seed=3
         ),
         replace(
-            FORM, prompt=NASTY[4], mode=RAW, stop="a\\nb\nEND", banned="1 2", sampled=True, force=True, temperature=1.0
+            FORM,
+            prompt=NASTY[4],
+            mode=RAW,
+            stop="a\\nb\nEND",
+            banned="1 2",
+            sampled=True,
+            force=True,
+            temperature=1.0,
+            json_schema='{"type": "object"}',
         ),
     ],
 )
@@ -140,5 +148,5 @@ def test_a_request_gives_its_form_back(form: FormValues) -> None:
 
 def test_component_values_have_to_fit() -> None:
     assert FormValues.from_components(FORM.to_components()) == FORM
-    with pytest.raises(ValueError, match="21 fields, got 2"):
+    with pytest.raises(ValueError, match="22 fields, got 2"):
         FormValues.from_components([1, 2])

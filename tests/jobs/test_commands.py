@@ -56,6 +56,14 @@ def test_decode_prints_one_object_a_prompt_in_order(capsys: pytest.CaptureFixtur
     assert [json.loads(line)["tokens"] for line in alone.splitlines()] == [row["tokens"] for row in rows[:2]]
 
 
+def test_decode_follows_a_schema_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"enum": ["red", "green"]}')
+    words = ("decode", *TINY, "--drafter", "ngram", "--prompt", "A colour?", "--json", "--json-schema", str(schema))
+    code, out, err = run(capsys, *words, "--temperature", "1")
+    assert code == 0 and err == "" and json.loads(json.loads(out)["text"]) in ("red", "green")
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -68,6 +76,9 @@ def test_decode_prints_one_object_a_prompt_in_order(capsys: pytest.CaptureFixtur
         (["--prompt", "x", "--drafter", "nobody"], "Unknown drafter"),
         (["--prompt", "x", "--target", "no-such-model"], "There is no target"),
         (["--prompts", "missing.jsonl"], "missing.jsonl"),
+        (["--prompt", "x", "--json-schema", "missing.json"], "neither JSON nor a readable file"),
+        (["--prompt", "x", "--json-schema", "{"], "The schema is no JSON"),
+        (["--prompt", "x", "--json-schema", '{"type": "colour"}'], "The schema can't be followed"),
         (["--prompt", "x", "--batch", "0"], "--batch"),
         (["--prompts", "prompts/demo.jsonl", "--limit", "0"], "limit must be at least 1"),
         (["--prompt", "word " * 2000], "shorten the prompt"),
