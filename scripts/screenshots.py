@@ -32,6 +32,7 @@ PAGES = {
     "data": "/data",
     "train": "/train",
     "evaluate": "/evaluate",
+    "sweep": "/sweep",
     "trees": "/trees",
     "runs": "/runs",
     "learn": "/learn",

@@ -1,9 +1,9 @@
 """Trials on a Ray cluster: one actor a worker, which keeps the target loaded; Ray only executes.
 
-Ray is an optional package and its token authentication is on unless RAY_AUTH_MODE says otherwise: a cluster gets the
-token that Ray finds (RAY_AUTH_TOKEN, or the file it keeps). Every node needs Headway at the same path and the files a trial names, as on a
-shared disk. A trial whose actor or node is gone is lost, and a new actor takes its place; a head that is gone ends the
-sweep with a sentence, and resuming it measures the open trials anew. Knows Ray; no store.
+Ray is an optional package, and its token authentication is on unless RAY_AUTH_MODE says otherwise: a cluster gets the
+token that Ray finds (RAY_AUTH_TOKEN, or the file it keeps). Every node needs Headway at the same path and the files a
+trial names, as on a shared disk. A trial whose actor or node is gone is lost, and a new actor takes its place; a head
+that is gone ends the sweep with a sentence, and resuming it measures the open trials anew. Knows Ray; no store.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from backend.jobs.sweep_executors import FRUITLESS, Message, Task
 CONNECT_S = 30.0
 ASK_S = 0.05  #: between questions to the actors
 HINT = " If it has another token, put that into RAY_AUTH_TOKEN."
-AWAY_S = 60.0  #: how long a cluster may be silent before the sweep gives up on it
+AWAY_S = 120.0  #: how long a worker that has spoken may be silent before its trial counts as lost
+START_S = 900.0  #: how long a new one may take: a cluster may be busy, and the target has to be loaded
 
 
 class RayWorker:
@@ -69,8 +70,10 @@ class RayWorker:
 @dataclass
 class _Actor:
     handle: Any
+    heard: float  # when it last answered
     task: Task | None = None
     asked: Any = None  # the question that is on its way
+    spoke: bool = False
     ready: bool = False
 
 
@@ -90,7 +93,6 @@ class RayExecutor:
         self._ray, self._order, self._size, self._clock = _connected(address), order, workers, clock
         self._actors: list[_Actor] = []
         self._fruitless = 0
-        self._heard = clock()
 
     def free(self) -> int:
         return self._size - sum(actor.task is not None for actor in self._actors)
@@ -113,9 +115,7 @@ class RayExecutor:
                 found += self._news_of(actor)
             if not found:
                 time.sleep(ASK_S)
-        if self._actors and self._clock() - self._heard > AWAY_S:
-            raise HeadwayError("The Ray cluster no longer answers; start it and resume the sweep.")
-        return found
+        return found + [message for actor in list(self._actors) for message in self._silent(actor)]
 
     def close(self) -> None:
         for actor in self._actors:
@@ -128,7 +128,7 @@ class RayExecutor:
     def _start(self) -> _Actor:
         environment = {"env_vars": {"PYTHONPATH": str(ROOT)}}
         made = self._ray.remote(RayWorker).options(max_concurrency=4, num_cpus=1, runtime_env=environment)
-        actor = _Actor(made.remote(self._order))
+        actor = _Actor(made.remote(self._order), self._clock())
         self._actors.append(actor)
         return actor
 
@@ -143,7 +143,7 @@ class RayExecutor:
         except self._ray.exceptions.RayError as error:
             return self._gone(actor, error)
         actor.asked = None
-        self._heard = self._clock()
+        actor.heard, actor.spoke = self._clock(), True
         return [message for one in said for message in self._passed_on(actor, one)]
 
     def _passed_on(self, actor: _Actor, message: Message) -> list[Message]:
@@ -154,6 +154,20 @@ class RayExecutor:
         if message["say"] in ("done", "failed"):
             actor.task = None
         return [message]
+
+    def _silent(self, actor: _Actor) -> list[Message]:
+        """A worker that has not answered for too long counts as gone."""
+        away_s = self._clock() - actor.heard
+        if not actor.spoke and away_s > START_S:
+            raise HeadwayError(
+                f"No worker began on the Ray cluster within {START_S / 60:.0f} min; it may have no processor free. "
+                "Ask for fewer workers, or resume the sweep later."
+            )
+        if not actor.spoke or away_s <= AWAY_S:
+            return []
+        with contextlib.suppress(Exception):
+            self._ray.kill(actor.handle)
+        return self._gone(actor, TimeoutError("it no longer answers"))
 
     def _gone(self, actor: _Actor, error: Exception) -> list[Message]:
         """The actor or its node has ended."""
