@@ -155,6 +155,13 @@ class _Run:
         self._order: tuple[int, Sequence[Tensor]] = (-1, ())
 
     def go(self, should_stop: Callable[[], bool]) -> TrainResult:
+        threads = torch.get_num_threads()
+        try:
+            return self._go(should_stop)
+        finally:
+            torch.set_num_threads(threads)  # a resumed run has those it began with
+
+    def _go(self, should_stop: Callable[[], bool]) -> TrainResult:
         torch.manual_seed(self.config.seed)
         self._resume()
         self.reporter.resumed(self.step)
@@ -318,6 +325,7 @@ class _Run:
             "random": random_state(self.device),
             "best": self.best,
             "watch": self.watch.state(),
+            "threads": torch.get_num_threads(),
         }
         save_state(self.folder, state)
 
@@ -332,6 +340,9 @@ class _Run:
         restore_random_state(state["random"], self.device)
         self.best = tuple(state["best"]) if state["best"] else None
         self.watch.load(state["watch"])
+        if self.device.type == "cpu":
+            # Sums over another number of threads differ in their last bits, and the curve with them.
+            torch.set_num_threads(state.get("threads", torch.get_num_threads()))
 
     def _result(self, finish_reason: str, reason: str) -> TrainResult:
         kept, length = self.best if self.best is not None and self.config.keep == "best" else (self.step, None)

@@ -83,6 +83,31 @@ def test_killed_at_random_steps_and_resumed_it_ends_bit_for_bit_the_same(tmp_pat
         assert torch.equal(result.ranks, undisturbed.ranks)
 
 
+def test_a_resumed_run_has_the_threads_it_began_with(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    seen: list[int] = []
+
+    class Looks(DiesAt):
+        def loss(self, batch: FeatureBatch) -> tuple[Tensor, Tensor]:
+            seen.append(torch.get_num_threads())
+            return super().loss(batch)
+
+    try:
+        torch.set_num_threads(2)
+        first = Looks(new_learner().heads)
+        first.steps_left = 15
+        with pytest.raises(Killed):
+            run(tmp_path, first)
+        torch.set_num_threads(1)
+        second = Looks(new_learner().heads)
+        second.steps_left = 1000
+        run(tmp_path, second)
+        assert len(seen) > 16 and set(seen) == {2}
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_a_kill_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path, config=CONFIG.model_copy(update={"steps": 7}))
     before = (tmp_path / STATE).read_bytes()
