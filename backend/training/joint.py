@@ -40,6 +40,8 @@ class Backbone:
         """Prepare a freshly loaded model. Raises HeadwayError when it can't be trained like this."""
         if getattr(model.config, "quantization_config", None) is not None:
             raise HeadwayError("A quantised target can't be trained together with heads; give the unquantised one.")
+        if config.backbone == "full" and next(model.parameters()).dtype != torch.float32:
+            raise HeadwayError("A target can be trained in full in float32 only; say --dtype float32, or use LoRA.")
         model.requires_grad_(config.backbone == "full")
         if config.backbone == "lora":
             _add_lora(model, config)
@@ -78,6 +80,9 @@ def _add_lora(model: Any, config: JointConfig) -> None:
         raise HeadwayError("This target has no linear layers that LoRA could add to; train the backbone in full.")
     lora = LoraConfig(r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules=names, lora_dropout=0.0)  # type: ignore[arg-type]
     inject_adapter_in_model(lora, model)
+    for value in model.parameters():
+        if value.requires_grad:
+            value.data = value.data.float()  # small steps get lost in half precision
 
 
 def train_jointly(
