@@ -5,6 +5,7 @@ Joins the store's answers with a search in a process of its own. Knows no Gradio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -15,7 +16,7 @@ from backend.errors import HeadwayError
 from backend.jobs.tune_helper import TuneHelper
 from dashboard.answers import answer
 from dashboard.jobs import Jobs
-from dashboard.presenters.trees import choice_row
+from dashboard.presenters.trees import choice_row, measured_rows
 from storage.job_records import JobRecord
 
 KINDS = ("calibrate", "cost")
@@ -46,7 +47,15 @@ class Trees:
             "temperature": temperature,
             "category": category,
         }
-        return self._helper.view(f"{calibration} {cost} {temperature} {category}", request)
+        found = self._helper.view(f"{calibration} {cost} {temperature} {category}", request)
+        config = self._jobs.get(calibration).config
+        return found | {"measured": self._measured(config)}
+
+    def _measured(self, config: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What evaluations found of trees of the calibrated drafter, the newest first."""
+        jobs = self._jobs.list(kinds=["evaluate"], statuses=["finished"], limit=SHOWN)
+        same = [job for job in jobs if job.config.get("target") == config.get("target")]
+        return [row for job in same for row in measured_rows(job, str(config.get("drafter")))]
 
     def _items(self, job_id: str, kind: str) -> dict[str, Any]:
         job = self._jobs.get(job_id)

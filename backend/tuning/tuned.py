@@ -6,11 +6,14 @@ Knows records and costs; runs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
-from backend.analysis.calibration import accepted_with, path_values, replay, replay_lengths, whole
+import numpy as np
+
+from backend.analysis.calibration import Replay, Walk, accepted_with, path_values, replay, replay_lengths, whole
 from backend.errors import HeadwayError
 from backend.trees import chain
 from backend.trees.search import HitTable, TreeCurve, curve_of_values, tree_curve
@@ -23,6 +26,7 @@ from backend.tuning.stopping import Stopping, best_stopping
 from backend.tuning.tree_choice import Candidate, best_of_each_size, fastest
 
 BATCHES = (1, 2, 4, 8, 16)
+FOLDS, FEWEST_FOLDED = 4, 8
 OFF = "Plain decoding is the fastest here: no tree wins more than it costs."
 
 
@@ -99,8 +103,12 @@ def tune_calibration(
     grows: bool = False,
     stops: bool = True,
 ) -> Tuned:
-    """From a calibration; lengths are those of a decode replayed. `context`: default the mean of the calibration.
-    `grows`: the drafter can grow dynamic trees; `stops`: it may stop by confidence, so its children are chosen.
+    """From a calibration; lengths are those of decodes replayed on answers a tree was not chosen by.
+
+    Args:
+        context: tokens before the tree; default the mean of the calibration.
+        grows: the drafter can grow dynamic trees.
+        stops: it may stop by confidence, so its children are chosen.
 
     Raises HeadwayError for a calibration that is too small.
     """
@@ -143,14 +151,54 @@ def expected(table: HitTable, shape: TreeShape, cost: CostCurve | None, batch: i
 
 
 def _sizes(calibration: Calibration, cost: CostCurve | None, nodes: int, batch: int, context: int) -> list[Candidate]:
-    values = path_values(calibration.whole_ranks, calibration.ranks)
+    curve = _grower(calibration, calibration.walks, nodes)
+    grown = best_of_each_size(curve, calibration.shape.max_depth, cost, batch, context)
+    honest = [_honest(calibration, walks, nodes) for walks in _folds(calibration.walks)]
+    found = []
+    for one in grown:
+        judged = _judged(one.shape, calibration, honest)
+        found.append(replace(one, length=judged.acceptance_length, interval=judged.interval()))
+    return found
 
+
+@dataclass(frozen=True)
+class _Fold:
+    """Answers, and the best trees by all the other answers."""
+
+    walks: Sequence[Walk]
+    curve: Callable[[int], TreeCurve]
+
+
+def _folds(walks: Sequence[Walk]) -> list[Sequence[Walk]]:
+    """A tree replayed on the answers it was chosen by looks better than it is, the more so the larger it is; so each
+    part of the answers is replayed with a tree chosen by the others. Few answers are not cut up.
+    """
+    return [walks[n::FOLDS] for n in range(FOLDS)] if len(walks) >= FEWEST_FOLDED else []
+
+
+def _honest(calibration: Calibration, walks: Sequence[Walk], nodes: int) -> _Fold:
+    own = {id(walk) for walk in walks}
+    others = [walk for walk in calibration.walks if id(walk) not in own]
+    return _Fold(walks, _grower(calibration, others, nodes))
+
+
+def _grower(calibration: Calibration, walks: Sequence[Walk], nodes: int) -> Callable[[int], TreeCurve]:
+    """depth -> all best trees no deeper than that, by these answers."""
+    values = path_values(np.concatenate([whole(walk) for walk in walks]), calibration.ranks)
+
+    @cache
     def curve(depth: int) -> TreeCurve:
         return curve_of_values(values, nodes, depth, calibration.ranks)
 
-    grown = best_of_each_size(curve, calibration.shape.max_depth, cost, batch, context)
-    return [replace(one, length=found.length, interval=found.interval) for one, found in
-            ((one, predicted(calibration, one.shape, None, batch, context)) for one in grown)]  # fmt: skip
+    return curve
+
+
+def _judged(shape: TreeShape, calibration: Calibration, folds: Sequence[_Fold]) -> Replay:
+    """What to expect of the best tree of this size and depth on answers it was not chosen by."""
+    if not folds:
+        return replay(shape, calibration.walks)
+    parts = [replay(fold.curve(shape.max_depth).shape(shape.num_nodes), fold.walks) for fold in folds]
+    return Replay(tuple(n for one in parts for n in one.tokens), tuple(n for one in parts for n in one.steps))
 
 
 def _priced(sizes: Sequence[Candidate], cost: CostCurve, batch: int, context: int) -> list[Candidate]:

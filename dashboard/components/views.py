@@ -46,7 +46,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "evaluate": ("quick",),  # value {job, error, at}
     "evaluate_note": (),  # value {text, problem}
     "evaluate_text": (),  # value {text}
-    "trees": ("begin",),  # value {plotly, jobs, error, at}
+    "trees": ("begin", "measure"),  # value {plotly, jobs, error, at}
     "sweep": ("quick",),  # value {job, error, at}
     "sweep_form": ("edit", "act"),  # see its file; edit {typed}, act {action, typed}
     "sweep_text": (),  # value {text}

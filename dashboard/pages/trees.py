@@ -25,5 +25,6 @@ def trees_page(services: Services, jobs: Jobs) -> None:
     form.calibrate.click(handlers.calibrate, form.fields, shown, **LIGHT)
     form.cost.click(handlers.cost, form.fields, shown, **LIGHT)
     form.target.input(handlers.choices, form.target, form.drafter, **LIGHT)
+    shown.measure(handlers.measure, None, shown, **LIGHT)
     shown.begin(handlers.begin, form.fields, shown, **LIGHT)
     on_load(handlers.load, None, [*form.fields, shown])

@@ -23,6 +23,17 @@ from dashboard.runs import PERSONS_ERRORS, one_sentence
 from dashboard.services import Services
 
 QUICK_LIMIT, QUICK_TOKENS, QUICK_SECONDS = 40, 64, 120  #: of what the empty page starts
+MEASURED_PROMPTS = 24
+
+
+def measuring(wanted: dict[str, Any], prompts: str) -> dict[str, Any]:
+    """The config of an evaluation of one tree: as many prompts as give an interval soon."""
+    batch = int(wanted["batch"])
+    return {
+        "target": wanted["model"], "drafters": [wanted["drafter"]], "trees": [str(wanted["tree"])],
+        "prompts": [prompts], "limit": max(MEASURED_PROMPTS, 2 * batch), "batches": [batch],
+        "temperatures": [float(wanted["temperature"])], "max_new_tokens": QUICK_TOKENS,
+    }  # fmt: skip
 
 
 class TreesHandlers:
@@ -73,12 +84,25 @@ class TreesHandlers:
 
         return self._started(configs)
 
+    def measure(self, event: gr.EventData) -> dict[str, Any]:
+        """An evaluation of one tree beside plain decoding; what it finds is shown beside what was predicted."""
+
+        def configs() -> list[tuple[str, dict[str, Any]]]:
+            held = self._held_out()
+            if held is None:
+                raise HeadwayError("This Headway has no held-out prompts of its own; measure it on the Evaluate page.")
+            # An event's own `target` is the component it came from.
+            wanted = {name: getattr(event, name) for name in ("model", "drafter", "tree", "batch", "temperature")}
+            return [("evaluate", measuring(wanted, str(held)))]
+
+        return self._started(configs)
+
     def _started(self, configs: Callable[[], list[tuple[str, dict[str, Any]]]]) -> dict[str, Any]:
         try:
             made = configs()
             for kind, config in made:  # none is started where one of them is wrong
                 self._jobs.check(kind, config)
-            return self._shown([self._jobs.start(kind, config, name=job_name(config)) for kind, config in made])
+            return self._shown([self._jobs.start(kind, config, name=_name(kind, config)) for kind, config in made])
         except HeadwayError as error:
             return self._shown([], str(error))
         except Exception as error:
@@ -92,3 +116,9 @@ class TreesHandlers:
         demo = self._services.settings.demo_prompts
         held = None if demo is None else demo.with_name("heldout.jsonl")
         return held if held is not None and held.is_file() else None
+
+
+def _name(kind: str, config: dict[str, Any]) -> str:
+    if kind != "evaluate":
+        return job_name(config)
+    return f"a tree of {config['drafters'][0]}"

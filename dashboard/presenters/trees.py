@@ -22,6 +22,22 @@ def choice_row(job: JobRecord) -> dict[str, Any]:
     }
 
 
+def measured_rows(job: JobRecord, drafter: str) -> list[dict[str, Any]]:
+    """[{tree, batch, temperature, length, speedup, prompts, job}]: what an evaluation found of a drafter's trees."""
+    found = []
+    for row in (job.result or {}).get("rows", []):
+        spec, _, tree = str(row["contender"]).partition(" · ")
+        if spec == drafter and tree.startswith("["):
+            found.append(
+                {
+                    "tree": tree, "batch": row["batch"], "temperature": row["temperature"],
+                    "length": row["acceptance_length"], "speedup": row["speedup"], "prompts": row["num_prompts"],
+                    "job": job.id,
+                }
+            )  # fmt: skip
+    return found
+
+
 def _calibrated(config: dict[str, Any], result: dict[str, Any]) -> str:
     hot = [value for value in config.get("temperatures", []) if value]
     return f"{result.get('positions', 0):,} positions" + (f", T to {max(hot):g}" if hot else "")

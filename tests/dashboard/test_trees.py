@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,6 +93,31 @@ def test_the_search_is_a_process_of_its_own(store: Store, dashboard: Callable[..
     assert refused.status_code == 400 and "is empty" in refused.json()["error"]
     assert client.get("/headway/trees/view?calibration=nobody").status_code == 404
     assert client.get(f"/headway/trees/view?calibration={first}&temperature=warm").status_code == 400
+
+
+def test_what_evaluations_found_of_a_tree_is_told(services: Services, store: Store) -> None:
+    first = ended(store, "calibrate", items_of())
+    names = ("heads · [[0]]", "heads · 2x1", "ngram · [[0]]")
+    same = {"set": "s", "batch": 1, "temperature": 0.0, "acceptance_length": 1.8, "speedup": 1.4, "num_prompts": 9}
+    rows = [{"contender": name, **same} for name in names]
+    for target in ("a/model", "another"):
+        made = store.create_job(kind="evaluate", name="e", config={"target": target})
+        job = store.lease_job("host:1:x", job_id=made.id)
+        assert job is not None
+        store.end_job(job.id, job.attempt, "finished", result={"rows": rows})
+    (found,) = Trees(Jobs(services), Remembering()).view(first, None, None, "")["measured"]
+    assert (found["tree"], found["length"], found["speedup"], found["prompts"]) == ("[[0]]", 1.8, 1.4, 9)
+
+
+def test_a_tree_can_be_measured(services: Services, store: Store) -> None:
+    handlers = TreesHandlers(services, Jobs(services))
+    asked = {"model": "tiny-llama", "drafter": "ngram", "tree": "[[0],[0,0]]", "batch": 16, "temperature": 0.5}
+    shown = handlers.measure(SimpleNamespace(**asked))  # type: ignore[arg-type]
+    assert shown["error"] is None, shown
+    config = store.get_job(shown["jobs"][0]).config
+    assert config["trees"] == ["[[0],[0,0]]"] and config["batches"] == [16] and config["limit"] == 32
+    refused = handlers.measure(SimpleNamespace(**asked | {"batch": 0}))  # type: ignore[arg-type]
+    assert refused["jobs"] == [] and refused["error"] is not None
 
 
 def test_buttons_start_jobs_or_say_why_not(services: Services, store: Store) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from backend.analysis.calibration import MISS, Walk, kept_confidence
-from backend.trees import TreeShape, product
+from backend.trees import product
 from backend.tuning.calibration import Calibration
 from backend.tuning.cost_curve import CostCurve, PassCost, StepCost
 
@@ -28,7 +28,7 @@ def walk(prompt: str, rng: np.random.Generator, positions: int = 60, confidence:
     return Walk(prompt, "xy"[int(prompt) % 2], 0.0, 40, ranks, kept_confidence(probs))
 
 
-def calibration(prompts: int = 40, seed: int = 0, confidence: float | None = None) -> Calibration:
+def calibration(prompts: int = 40, seed: int = 0, confidence: float | None = None, positions: int = 60) -> Calibration:
     rng = np.random.default_rng(seed)
     walks = tuple(walk(str(number), rng, confidence=confidence) for number in range(prompts))
     about = {
@@ -47,9 +47,3 @@ def cost(slope: float = 1.0, conditions: dict[str, object] | None = None) -> Cos
     steps += [StepCost(d, d - 1, d, 1, 1 + 0.5 * d, 0.5, 5) for d in (1, 2, 3)]
     steps += [StepCost(d, 5 * (d - 1), 20, 1, 1 + 0.5 * d, 0.5, 5) for d in (2, 3)]
     return CostCurve(tuple(passes), tuple(steps), "heads", conditions or {})
-
-
-def tree(text: str) -> TreeShape:
-    from backend.trees.shapes import parse_tree
-
-    return parse_tree(text)

@@ -123,6 +123,10 @@ def test_a_dragged_budget_is_followed_at_once(url: str, store: Store, browser_pa
         tree = json.loads(parse_qs(urlparse(address).query)["tree"][0])
         assert len(tree) == nodes
     assert len(asked) == before and len(page.evaluate("window.headway.treesMs")) >= 4
+    page.get_by_role("button", name="Measure it").click()
+    page.locator(".hw-trees .hw-job[data-status=queued]").wait_for()
+    (job,) = store.list_jobs(kinds=["evaluate"])
+    assert len(json.loads(job.config["trees"][0])) == 12 and job.config["drafters"] == ["heads"]
     page.get_by_role("button", name="Fastest:").click()
     page.get_by_role("button", name="16 at once").click()
     page.get_by_text("This rests on times beyond what was measured").wait_for()
@@ -132,6 +136,9 @@ def test_a_dragged_budget_is_followed_at_once(url: str, store: Store, browser_pa
     assert page.locator(".hw-trees-confidence .dot").count() > 0
     assert "num_speculative_tokens_per_batch_size" in page.locator(".hw-trees-serving").inner_text()
     assert page.title() == "Trees · Headway"
+    page.goto(f"{url}?job={cost}")
+    page.get_by_text("Expected tokens/s").wait_for()
+    page.wait_for_url(f"**cost={cost}**")
     page.reload()
     page.get_by_text("Expected tokens/s").wait_for()
     page.set_viewport_size({"width": 800, "height": 900})

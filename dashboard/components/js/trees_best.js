@@ -9,8 +9,9 @@ import { drawing } from "./views/tree.js";
 const RANKS = ["", "1st", "2nd", "3rd"];
 const TALLEST = 360;
 
-/** `kept`: {batch, nodes}: what a person chose, kept when other data come; nodes null is the best. `told(ms)`: a redraw's time. */
-export function bestTree(data, kept, told) {
+/** `kept`: {batch, nodes}: what a person chose, kept when other data come; nodes null is the best. 
+ * `measure(wanted)` has a tree evaluated; `told(ms)`: a redraw's time. */
+export function bestTree(data, kept, measure, told) {
   if (!data.batches[kept.batch]) kept.batch = "1";
   const timed = data.batches[kept.batch].sizes.some((one) => one.speed !== null);
   const batches = h("div", { class: "hw-evaluation-choice", role: "group", "aria-label": "Sequences at once" });
@@ -22,7 +23,9 @@ export function bestTree(data, kept, told) {
   const chart = h("div", { class: "hw-trees-chart" });
   const live = h("a", { class: "hw-primary" }, "Try it live");
   const copy = h("button", { type: "button", class: "hw-small", title: "Medusa's notation" }, "Copy the paths");
+  const real = h("button", { type: "button", class: "hw-small", title: "An evaluation of this tree beside plain decoding, in turns" }, "Measure it");
   const note = h("p", { class: "hw-muted" });
+  const found = h("p", { class: "hw-trees-measured", role: "status" });
   const sizes = () => data.batches[kept.batch].sizes;
   const nodes = () => Math.min(kept.nodes === null ? data.batches[kept.batch].best : kept.nodes, sizes().length - 1);
 
@@ -42,6 +45,9 @@ export function bestTree(data, kept, told) {
     live.href = liveAddress(data, shown);
     live.hidden = !shown.paths.length;
     copy.hidden = !shown.paths.length;
+    real.hidden = !shown.paths.length;
+    found.replaceChildren(...beside(data, kept, shown));
+    found.hidden = !found.childNodes.length;
     setText(note, shown.extrapolated ? "This rests on times beyond what was measured (dashed): measure before you rely on it." : "");
     told(performance.now() - started);
   }
@@ -53,6 +59,13 @@ export function bestTree(data, kept, told) {
     setText(copy, "Copied");
     setTimeout(() => setText(copy, "Copy the paths"), 1500);
   });
+  real.addEventListener("click", () => {
+    const about = data.calibration;
+    real.disabled = true;
+    setTimeout(() => { real.disabled = false; }, 3000);
+    measure({ model: about.conditions.target, drafter: about.conditions.drafter.spec, tree: JSON.stringify(sizes()[nodes()].paths),
+      batch: Number(kept.batch), temperature: about.temperature });
+  });
   batches.replaceChildren(...Object.keys(data.batches).map((batch) => h("button", { type: "button", class: "hw-chip", "aria-pressed": String(batch === kept.batch), onclick: (event) => {
     kept.batch = batch;
     for (const chip of batches.children) chip.setAttribute("aria-pressed", String(chip === event.currentTarget));
@@ -63,8 +76,8 @@ export function bestTree(data, kept, told) {
   return h("section", { class: "hw-card hw-tree hw-trees-best", "aria-label": "The best tree" },
     h("div", { class: "hw-card-head" }, h("h3", {}, "Best tree for a number of nodes"), h("span", { class: "hw-grow" }), batches),
     h("div", { class: "hw-trees-budget" }, h("label", { class: "hw-label", for: "hw-trees-budget" }, "Drafted nodes"), slider, count, best),
-    figures, note, h("div", { class: "hw-trees-two" }, picture, chart),
-    h("div", { class: "hw-actions" }, live, copy, h("span", { class: "hw-muted" }, "A node shows its rank and the chance that its whole path is right.")),
+    figures, found, note, h("div", { class: "hw-trees-two" }, picture, chart),
+    h("div", { class: "hw-actions" }, live, real, copy, h("span", { class: "hw-muted" }, "A node shows its rank and the chance that its whole path is right.")),
     data.notes && data.notes.length ? h("ul", { class: "hw-evaluation-notes" }, data.notes.map((text) => h("li", {}, text))) : null);
 }
 
@@ -79,6 +92,17 @@ function numbers(data, kept, shown) {
       figure("A step takes", `${decimal(shown.step_ms, 1)} ms`, `${shown.paths.length + 1} rows, ${shown.depth} level${shown.depth === 1 ? "" : "s"}`));
   }
   return found;
+}
+
+/** What an evaluation measured of the tree, beside what was predicted. */
+function beside(data, kept, shown) {
+  const tree = JSON.stringify(shown.paths);
+  const one = (data.measured || []).find((row) => row.tree.replaceAll(" ", "") === tree && String(row.batch) === kept.batch && row.temperature === data.calibration.temperature);
+  if (!one) return [];
+  const plain = data.batches[kept.batch].plain_tokens_per_s;
+  const predicted = shown.speed === null ? "" : ` and ${decimal(shown.speed / plain)}×`;
+  return [h("b", {}, "Measured: "), `length ${decimal(one.length)}, ${decimal(one.speedup)}× plain decoding on ${one.prompts} prompts; predicted ${decimal(shown.length)}${predicted}. `,
+    h("a", { href: `/evaluate?job=${encodeURIComponent(one.job)}` }, "The evaluation")];
 }
 
 function treePicture(shown) {

@@ -1,7 +1,8 @@
 // The right side of the Trees page: which calibration and cost curve are looked at, the jobs that make new ones, and what
 // follows: the best tree for a budget of nodes, hits, costs, confidence.
 //
-// value: {plotly, jobs: ids started just now, error, at}. Triggers begin (calibrate and measure, small).
+// value: {plotly, jobs: ids started just now, error, at}. Triggers begin (calibrate and measure, small) and measure {model,
+// drafter, tree, batch, temperature} (an evaluation of one tree).
 // All tree sizes of all batches come at once; what is dragged and clicked is drawn here without asking again.
 
 import { h, setText } from "../dom.js";
@@ -23,12 +24,14 @@ export function mount(element, feed, gradio) {
 class Page {
   constructor(feed, { trigger }) {
     this.feed = feed;
+    this.trigger = trigger;
     this.choices = null;
     this.data = null;
     this.at = null;
     this.drawnMs = []; // how long following the budget took, for tests and for the curious
     const address = new URL(window.location.href).searchParams;
     this.chosen = { calibration: address.get("calibration"), cost: address.get("cost"), temperature: null, category: "" };
+    this.job = address.get("job"); // a job whose card led here
     this._ended = "";
     this.problem = h("p", { class: "hw-banner", "data-kind": "error", role: "alert", hidden: true });
     const start = h("button", { type: "button", class: "hw-primary", onclick: () => trigger("begin", {}) }, "Calibrate and measure");
@@ -40,7 +43,7 @@ class Page {
         h("li", {}, h("b", {}, "Measure the cost: "), "passes of many sizes are timed in turns on this device."),
         h("li", {}, h("b", {}, "Choose: "), "drag the number of nodes and see tree, length and speed follow.")),
       start);
-    this.open = jobList(feed, (row) => KINDS.includes(row.kind) && isOpen(row), (count) => this._jobsDrawn(count));
+    this.open = jobList(feed, (row) => [...KINDS, "evaluate"].includes(row.kind) && isOpen(row), (count) => this._jobsDrawn(count));
     this.jobs = h("section", { class: "hw-card", hidden: true }, h("h3", {}, "Under way"), this.open.node);
     this.calibration = picker("Calibration", (id) => this._choose({ calibration: id, temperature: null, category: "" }));
     this.cost = picker("Cost curve", (id) => this._choose({ cost: id }));
@@ -75,9 +78,10 @@ class Page {
   /** A job of ours has ended: there may be something new to choose. */
   _follow() {
     this._jobsDrawn(this.open.node.children.length);
-    const ended = (this.feed.jobs || []).filter((row) => KINDS.includes(row.kind) && row.status === "finished").map((row) => row.id).join(" ");
+    const ended = (this.feed.jobs || []).filter((row) => [...KINDS, "evaluate"].includes(row.kind) && row.status === "finished").map((row) => row.id).join(" ");
     if (this.choices === null || ended === this._ended) return;
     this._ended = ended;
+    this._shown = null; // an evaluation may have something to say of a tree that is shown
     this._list();
   }
 
@@ -93,12 +97,15 @@ class Page {
     this.chooser.hidden = !calibrations.length;
     this.state.hidden = calibrations.length > 0 || !running;
     setText(this.state, "What can be tuned appears here when the calibration is finished.");
+    if (calibrations.some((one) => one.id === this.job)) this.chosen.calibration = this.job;
+    if (costs.some((one) => one.id === this.job)) this.chosen.cost = this.job;
     if (!calibrations.some((one) => one.id === this.chosen.calibration)) this.chosen.calibration = calibrations.length ? calibrations[0].id : null;
     const now = calibrations.find((one) => one.id === this.chosen.calibration);
     if (!costs.some((one) => one.id === this.chosen.cost)) {
       const fits = now && costs.find((one) => one.target === now.target && one.drafter === now.drafter);
       this.chosen.cost = fits ? fits.id : null;
     }
+    if ([...calibrations, ...costs].some((one) => one.id === this.job)) this.job = null;
     this._drawChooser();
     if (this.chosen.calibration) this._load();
   }
@@ -117,7 +124,7 @@ class Page {
     const key = query.toString();
     if (key === this._shown) return;
     this._wanted = key;
-    this.state.hidden = false;
+    this.state.hidden = this.data !== null;
     setText(this.state, "Searching…");
     try {
       const data = await this.feed.ask(`/headway/trees/view?${key}`);
@@ -126,6 +133,7 @@ class Page {
       this.data = data;
       this._say(null);
       const address = new URL(window.location.href);
+      if (this.job === null) address.searchParams.delete("job");
       for (const name of ["calibration", "cost"]) {
         if (this.chosen[name]) address.searchParams.set(name, this.chosen[name]);
         else address.searchParams.delete(name);
@@ -169,7 +177,7 @@ class Page {
   _best() {
     const kept = this._kept || { batch: "1", nodes: null };
     this._kept = kept;
-    return bestTree(this.data, kept, (ms) => {
+    return bestTree(this.data, kept, (wanted) => this.trigger("measure", wanted), (ms) => {
       this.drawnMs.push(ms);
       if (this.drawnMs.length > 500) this.drawnMs.shift();
       window.headway.treesMs = this.drawnMs;
