@@ -211,6 +211,8 @@ def _in_other_convention(meant: list[int], noted: list[int], num_layers: int | N
 
 
 def _check_count(case: Case, ids: list[int], where: str) -> None:
+    if len(set(ids)) != len(ids):
+        case.book.add("layer-ids-count", where, f"{ids} names a layer twice, which is read once")
     fc = case.tensors.get("fc.weight")
     config = case.layer_config()
     width = int(config.get("target_hidden_size") or config["hidden_size"])

@@ -162,8 +162,11 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "silent", "The list is in the other engine's convention, so every state is read one layer off.",
         "vLLM: the layer whose input is read; SGLang: one less. " + _AGAIN),
     "layer-ids-order": Explanation(
-        "silent", "vLLM sorts the layers and drops duplicates, so the columns of fc meet other states.",
-        "List each layer once from low to high, with the columns of fc in that order."),
+        "doubt",
+        "Engines join the states from low to high whatever the list's order; if the columns of fc follow the list, they "
+        "meet other states.",
+        "List each layer once from low to high, with the columns of fc in that order.",
+    ),
     "layer-ids-count": Explanation(
         "load", "fc joins another number of states than the list has layers.", "List as many layers as fc joins."),
     "layer-ids-range": Explanation(

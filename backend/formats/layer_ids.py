@@ -33,7 +33,9 @@ def listed(config: Mapping[str, Any]) -> tuple[list[int] | None, bool]:
 def layers_read(
     config: Mapping[str, Any], note: Mapping[str, Any], num_layers: int, convention: Convention = "auto"
 ) -> tuple[tuple[int, ...], str]:
-    """(layers whose *input* is read, a sentence on how that was found).
+    """(layers whose *input* is read, from low to high; a sentence on how that was found).
+
+    Some writers list them in no order, but all capture states in the order of the layers, so that is the order of fc.
 
     With "auto": what Headway noted beside an export; else the usual triple in either convention is recognised; else a
     list at the top level counts inputs and one inside eagle_config alone outputs, as their writers do.
@@ -41,6 +43,7 @@ def layers_read(
     if note.get("reads") and convention == "auto":
         return tuple(int(one) for one in note["reads"]), "The layers that are read are those noted beside the export."
     ids, nested = listed(config)
+    ids = None if ids is None else sorted(ids)
     usual = usual_layers(num_layers)
     if ids is None:
         words = ", ".join(map(str, usual))

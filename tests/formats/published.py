@@ -173,8 +173,9 @@ def eagle3_speculators(folder: Path) -> Path:
 
 
 def eagle3_modelopt(folder: Path) -> Path:
+    """Its list comes out of a set, in any order; the states are captured from low to high."""
     inner = {
-        "eagle_aux_hidden_state_layer_ids": [1, 3, 4], "use_aux_hidden_state": True,
+        "eagle_aux_hidden_state_layer_ids": [3, 1, 4], "use_aux_hidden_state": True,
         "use_input_layernorm_in_first_layer": True, "use_last_layernorm": True, "use_mtp_layernorm": False,
         "next_layer_regular": True, "parallel_draft_step": 1,
     }  # fmt: skip

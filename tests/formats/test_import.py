@@ -73,6 +73,7 @@ def test_an_imported_drafter_scores_as_the_engine_does(tmp_path: Path, name: str
     if engine == "sglang-names":  # the numbers mean what SGLang takes them for, the names are not SGLang's
         found = read_published(source)
         names = {name.replace("layers.0.", "midlayer."): one for name, one in found.tensors.items()}
+        found.config["eagle_config"]["eagle_aux_hidden_state_layer_ids"].sort()
         source, engine = write(tmp_path / "renamed", found.config, names, "model.safetensors"), "sglang"
     expected = twin_of(source, engine).chain(made.text(), depth)
     found_scores = own_scores(tmp_path / "out", family)
@@ -130,6 +131,7 @@ def test_layer_numbers_are_read_in_the_convention_of_their_writer(tmp_path: Path
         ("eagle3-safeai", (2, 4, 5)),  # none named
         ("eagle3-specforge", (2, 4, 5)),  # outputs, in eagle_config alone
         ("eagle3-speculators", (1, 4, 6)),  # inputs
+        ("eagle3-modelopt", (2, 4, 5)),  # outputs, in no order
     ):
         assert tuple(imported(tmp_path / name, name).config["reads"]) == expected
     other = imported(tmp_path / "other", "eagle3-specforge", convention="input")
