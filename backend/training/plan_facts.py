@@ -30,7 +30,7 @@ FLOAT32: Final = 4
 READ_SHARE: Final = 0.45
 LEARN_SHARE: Final = 0.45
 #: All tiny random targets are about this size.
-TINY: Final = TargetFacts("tiny", 64, 260, 3, 130_000, 100_000, FLOAT32, 1024)
+TINY: Final = TargetFacts("tiny", 64, 260, 3, 130_000, 100_000, FLOAT32, 1024, LayerWeights(36_864, 8_192))
 _GGUF_SIZES: Final = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _GGUF_FORMATS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _GGUF_TEXT: Final = 8

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -9,6 +11,7 @@ from torch import Tensor
 from backend.acceptance import Rule, SamplingSettings
 from backend.decoding.loop import DecodeSettings, decode
 from backend.decoding.records import DecodeResult
+from backend.drafters.base import Draft, DraftContext
 from backend.drafters.eagle import train as eagle
 from backend.drafters.eagle3 import train as eagle3
 from backend.drafters.layer.config import PairTrainConfig
@@ -172,3 +175,34 @@ def test_one_step_is_an_ordinary_causal_layer(family: str) -> None:
     shorter = SequenceBatch(batch.tokens[:, :9], batch.states[:, :9], batch.final[:, :9], batch.learn[:, :9])
     early = learner_of(family, target, model, PairTrainConfig(steps=1)).outputs(shorter)[0]
     torch.testing.assert_close(early[:, :8], one[:, :8])  # column 8 reads token 9, which the shorter text lacks
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_cache_that_grew_with_the_text_drafts_as_one_made_anew(family: str) -> None:
+    """In every step of a decode that accepts several tokens at once, drafts are those of a drafter that reads all of
+    the text at that point for the first time.
+    """
+    target = tiny_target("llama", 2)
+    model, _ = overfitted(family, target, steps=60)
+    drafter = drafter_of(family, model, WIDE)
+    seen: list[tuple[DraftContext, Draft]] = []
+    inner = drafter.draft
+
+    def recorded(context: DraftContext) -> Draft:
+        draft = inner(context)
+        seen.append((replace(context, tokens=context.tokens.clone(), lengths=context.lengths.clone()), draft))
+        return draft
+
+    drafter.draft = recorded  # type: ignore[method-assign]
+    results = [r for r in decode(target, drafter, PROMPTS[:1], DecodeSettings(22)) if isinstance(r, DecodeResult)]
+    assert results[0].num_accepted > len(seen) > 3
+    for context, draft in seen:
+        length = int(context.lengths[0])
+        ids = context.tokens[:1, : length - 1]
+        states = target.hidden_states(ids, torch.ones_like(ids, dtype=torch.bool), model.reads)[0].clone()
+        fresh = drafter_of(family, model, WIDE)
+        fresh.start(1, length + 8)
+        fresh.read_prompt(0, context.tokens[0, :length], states)
+        anew = fresh.draft(replace(context, states=states[None, -1:], num_states=torch.tensor([1])))
+        assert torch.equal(anew.tree.tokens, draft.tree.tokens)
+        torch.testing.assert_close(anew.draft_prob, draft.draft_prob, atol=1e-4, rtol=1e-4, equal_nan=True)

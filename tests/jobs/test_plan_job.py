@@ -22,12 +22,21 @@ def context(settings: Settings, folder: Path) -> ConsoleContext:
     return ConsoleContext(settings, folder, quiet=True)
 
 
-def test_a_probe_measures_and_leaves_nothing(settings: Settings, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "drafter",
+    [
+        {"family": "medusa", "num_heads": 2},
+        {"family": "hydra", "num_heads": 2, "loss": "lk"},
+        {"family": "eagle3", "test_time_steps": 2, "draft_depth": 2},
+    ],
+    ids=lambda drafter: str(drafter["family"]),
+)
+def test_a_probe_measures_and_leaves_nothing(settings: Settings, tmp_path: Path, drafter: dict[str, object]) -> None:
     pack_answers(made_up(120), tmp_path / "answers.npz")
     config = PlanJobConfig.model_validate(
         {
             "target": "tiny-llama", "answers": str(tmp_path / "answers.npz"), "seconds": 0.5,
-            "drafter": {"family": "medusa", "num_heads": 2}, "training": {"batch_tokens": 4096},
+            "drafter": drafter, "training": {"batch_tokens": 4096},
         }
     )  # fmt: skip
     folder = tmp_path / "job"

@@ -11,10 +11,14 @@ import torch
 from torch import Tensor
 
 from backend.data.answers import Answer, pack_answers
+from backend.drafters.eagle.config import EagleSettings
+from backend.drafters.eagle3.config import Eagle3Settings
+from backend.drafters.layer.config import PairSettings
 from backend.drafters.learning import FeatureBatch
 from backend.drafters.medusa.config import MedusaConfig, MedusaSettings
 from backend.drafters.medusa.model import MedusaHeads
 from backend.drafters.medusa.train import MedusaLearner
+from backend.drafters.recipe import recipe_of
 from backend.drafters.sizes import sizes_of
 from backend.errors import HeadwayError
 from backend.jobs.configs import TrainJobConfig
@@ -37,6 +41,7 @@ from backend.training.planner import (
 )
 from backend.training.split import split_held_out
 from backend.training.state import STATE
+from backend.training.text_features import capture_texts
 from tests.drafters.stand_ins import tiny_target
 from tests.training.stand_ins import HIDDEN, VOCAB, MadeUpFeatures, Recorder, never
 
@@ -87,6 +92,39 @@ def test_parameters_are_counted_as_they_are(settings: MedusaSettings) -> None:
         )
     )  # fmt: skip
     assert sizes_of(settings, HIDDEN, VOCAB).parameters == sum(weight.numel() for weight in heads.parameters())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        EagleSettings(draft_vocab=0),
+        EagleSettings(draft_vocab=50),
+        Eagle3Settings(draft_vocab=100),
+        Eagle3Settings(draft_vocab=100, reads=(0, 1, 2), fc_norm=True),
+    ],
+)
+def test_so_are_those_of_drafters_with_a_layer(settings: PairSettings) -> None:
+    target = tiny_target()
+    tokens = torch.arange(settings.draft_vocab) if settings.draft_vocab else None
+    model = recipe_of(settings.family).new_learner(settings, target, tokens, None).model
+    layer = target_facts("tiny-llama").layer
+    counted = sizes_of(settings, target.hidden_size, target.vocab_size, layer).parameters
+    if isinstance(settings, Eagle3Settings) and settings.reads is None:
+        counted -= (3 - 2) * target.hidden_size**2  # so shallow a target has only two of the three layers to read
+    assert counted == sum(weight.numel() for weight in model.parameters())
+
+
+def test_whole_texts_take_the_bytes_and_steps_that_are_foretold(tmp_path: Path) -> None:
+    target, answers = tiny_target(), made_up(60)
+    store = capture_texts(target, answers, (1, 2), tmp_path / "features")
+    written = sum(file.stat().st_size for file in (tmp_path / "features").iterdir())
+    tokens = sum(len(a.prompt_ids) + len(a.answer_ids) for a in answers)
+    facts = AnswerFacts(60, len(store), 0, 0, 0, tokens)
+    settings = Eagle3Settings(reads=(1, 2))
+    foretold = feature_bytes(replace(TARGET, hidden_size=target.hidden_size), facts, settings.states_a_token)
+    assert foretold / 1.1 < written < foretold * 1.1
+    seen, _ = facts.seen(settings)
+    assert seen // 512 == pytest.approx(store.per_epoch(512), rel=0.35)
 
 
 def test_a_family_without_sizes_is_said_so() -> None:

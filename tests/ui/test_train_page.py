@@ -167,7 +167,9 @@ def test_curves_come_live_and_a_reload_or_another_browser_shows_the_same(
         assert set(one.evaluate("Object.values(window.headway.mounts)")) == {1}
         assert one.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     page.get_by_role("button", name="Depth 1", exact=True).click()
-    page.wait_for_function("!document.querySelector('.hw-plot[data-chart=loss]').data.some((t) => t.name === 'depth 1')")
+    page.wait_for_function(
+        "!document.querySelector('.hw-plot[data-chart=loss]').data.some((t) => t.name === 'depth 1')"
+    )
     page.locator("#hw-train-job").get_by_role("button", name="Pause").click()
     page.locator("#hw-train-job", has_text="asked to pause").wait_for()
     other.locator("#hw-train-job", has_text="asked to pause").wait_for()
