@@ -163,8 +163,8 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "vLLM: the layer whose input is read; SGLang: one less. " + _AGAIN),
     "layer-ids-order": Explanation(
         "doubt",
-        "Engines join the states from low to high whatever the list's order; if the columns of fc follow the list, they "
-        "meet other states.",
+        "Engines join the states from low to high whatever the list's order; if the columns of fc follow the list, "
+        "they meet other states.",
         "List each layer once from low to high, with the columns of fc in that order.",
     ),
     "layer-ids-count": Explanation(
