@@ -23,14 +23,13 @@ from backend.analysis.counts import PromptCounts, counts_from_dict, prompt_count
 from backend.decoding.loop import DecodeSettings, decode
 from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import write_json_atomically
-from backend.drafters.growing import DynamicShape
 from backend.drafters.plain.drafter import PlainDrafter
 from backend.drafters.registry import load_drafter
 from backend.errors import HeadwayError
 from backend.settings import Settings
 from backend.targets.opening import open_target
 from backend.targets.target import Target
-from backend.trees import TreeShape, chain
+from backend.trees import DynamicShape, TreeShape, chain
 from backend.trees.search import best_tree
 from backend.trees.shapes import parse_tree
 from backend.tuning.calibrating import calibrate, wide_tree

@@ -26,8 +26,8 @@ from backend.targets.target import Target
 from backend.trees import TreeShape, chain
 from backend.trees.search import best_tree
 
-#: families whose candidates of a depth are the same under every path
-PARALLEL = ("medusa",)
+#: families whose candidates of a depth are the same under every path; others may say so of single drafters (`parallel`)
+PARALLEL = ("medusa", "peagle")
 #: what a tree is drafted for before anything is known: the rate of rank r at any depth
 PRIOR = [0.55 * 0.45**rank for rank in range(16)]
 
@@ -51,7 +51,7 @@ def wide_tree(drafter: Drafter, nodes: int, ranks: int, depth: int = MAX_DEPTH) 
     Raises HeadwayError for one that drafts nothing.
     """
     drafter = drafter.with_sampled(False)
-    parallel = drafter.family in PARALLEL
+    parallel = drafter.family in PARALLEL or bool(getattr(drafter, "parallel", False))
     error: HeadwayError | None = None
     for levels in range(min(depth, MAX_DEPTH), 0, -1):
         for shape in (_comb(levels, ranks) if parallel else _bush(levels, nodes, ranks), chain(levels)):

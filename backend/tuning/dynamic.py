@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from backend.analysis.calibration import Replay, Walk, probability, replay_lengths, whole
 from backend.drafters.best_first import offers_of
-from backend.drafters.growing import TIE_BREAK, DynamicShape, most_likely
+from backend.drafters.growing import TIE_BREAK, most_likely
 from backend.errors import HeadwayError
-from backend.trees.shapes import TreeShape
+from backend.trees import DynamicShape, TreeShape
 from backend.tuning.calibration import Calibration
 from backend.tuning.cost_curve import CostCurve, Estimate, Growth
 from backend.tuning.notation import three_numbers

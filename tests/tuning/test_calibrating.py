@@ -16,6 +16,7 @@ from backend.errors import HeadwayError
 from backend.trees import TreeShape, chain
 from backend.trees.shapes import parse_tree
 from backend.tuning.calibrating import WideTree, calibrate, wide_tree
+from tests.drafters.test_pair_models import drafter_of, new_model
 from tests.support.drafters import random_medusa
 from tests.support.targets import random_text, target_of
 
@@ -32,6 +33,7 @@ def draft_model() -> Drafter:
 DRAFTERS = {
     "medusa": (lambda: random_medusa(TARGET, chain(1)), "[[0],[1],[0,0],[0,1],[1,0],[0,0,1]]"),
     "draft_model": (draft_model, "[[0],[1],[0,0],[0,1],[1,0],[0,0,0]]"),
+    "eagle": (lambda: drafter_of("eagle", new_model("eagle", TARGET), chain(1)), "[[0],[1],[0,0],[0,1],[1,0],[0,0,0]]"),
     "ngram": (lambda: NgramDrafter(NgramConfig()), "chain-3"),
 }
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from backend.analysis.calibration import LEAF, MISS, Walk
-from backend.drafters.growing import DynamicShape, grow_dynamic
+from backend.drafters.growing import grow_dynamic
 from backend.errors import HeadwayError
-from backend.trees import TreeShape, product
+from backend.trees import DynamicShape, TreeShape, product
 from backend.tuning.calibration import Calibration
 from backend.tuning.dynamic import Drafted, Independent, best_dynamic, possible
 from tests.tuning.made_up import cost
