@@ -50,11 +50,14 @@ def eagle_parts(own: Own, options: ExportOptions, facts: TargetFacts) -> Parts:
     """Raises HeadwayError where the engine can't run the head as it was trained."""
     config: EagleConfig = own.config
     sglang = _engine(options, "EAGLE") == "sglang"
+    bias = own.state.get("fc.bias")
+    if bias is not None and not sglang:
+        raise HeadwayError("vLLM has no place for the bias of this head's fc; train it without, or export for sglang.")
     flags = frozenset({"fc_bias"} if sglang else ())
     sizes = sizes_of_layer(config.layer, config.vocab_size, config.vocab_size, flags=flags)
     tensors = _named(eagle_rows(sizes), own.state, options, facts)
     if sglang:  # its fc always has a bias, which would stay at random values
-        tensors["fc.bias"] = torch.zeros(sizes.width)
+        tensors["fc.bias"] = torch.zeros(sizes.width) if bias is None else bias
     name = "LlamaForCausalLMEagle" if sglang else "LlamaForCausalLM"
     written = {"architectures": [name], **llama_config(config.layer, facts), "bias": sglang}
     notes = []

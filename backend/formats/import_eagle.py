@@ -18,7 +18,6 @@ from backend.formats.imported import (
     refuse_vocabulary,
     refuse_width,
     take_embedding,
-    take_zero,
 )
 from backend.formats.own import sizes_of_layer
 from backend.formats.tables import eagle_rows
@@ -40,10 +39,13 @@ def import_eagle(tensors: dict[str, Tensor], config: Mapping[str, Any], facts: T
     head = tensors.pop("lm_head.weight", None)
     if head is not None and not same_numbers(head, facts.lm_head):
         notes.append("It brings an output head that is not the target's; EAGLE uses the target's, so it was left out.")
-    take_zero(tensors, ["fc.bias"], "a bias in fc")
-    rows = eagle_rows(sizes_of_layer(layer, facts.vocab_size, facts.vocab_size))
+    biased = "fc.bias" in tensors and bool(tensors["fc.bias"].any())
+    if not biased:
+        tensors.pop("fc.bias", None)
+    flags = frozenset({"fc_bias"} if biased else ())
+    rows = eagle_rows(sizes_of_layer(layer, facts.vocab_size, facts.vocab_size, flags=flags))
     found = collect(rows, tensors)
     state = {row.own: found[row.name] for row in rows if row.name in found}
     state["token_map"] = torch.arange(facts.vocab_size)
-    own = EagleConfig(layer=layer, vocab_size=facts.vocab_size, draft_vocab_size=None)
+    own = EagleConfig(layer=layer, vocab_size=facts.vocab_size, draft_vocab_size=None, fc_bias=biased)
     return Imported("eagle", own, state, notes)

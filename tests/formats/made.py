@@ -80,8 +80,9 @@ def medusa(shared: bool = True, vocabulary: int | None = DRAFTED, heads: int = 3
     return model
 
 
-def eagle(vocabulary: int | None = DRAFTED) -> EagleHead:
-    config = EagleConfig(layer=layer_like(target()), vocab_size=target().vocab_size, draft_vocab_size=vocabulary)
+def eagle(vocabulary: int | None = DRAFTED, fc_bias: bool = False) -> EagleHead:
+    layer, size = layer_like(target()), target().vocab_size
+    config = EagleConfig(layer=layer, vocab_size=size, draft_vocab_size=vocabulary, fc_bias=fc_bias)
     model = EagleHead(config)
     scattered(model)
     if vocabulary is not None:

@@ -119,7 +119,7 @@ def medusa_vllm(folder: Path) -> Path:
 
 def eagle_1(folder: Path) -> Path:
     draw = Draw(5)
-    tensors = {"fc.weight": draw(H, 2 * H), "fc.bias": torch.zeros(H), **layer(draw, "layers.0.", H)}
+    tensors = {"fc.weight": draw(H, 2 * H), "fc.bias": 0.1 * draw(1, H)[0], **layer(draw, "layers.0.", H)}
     tensors["embed_tokens.weight"] = made.facts().embedding
     return write(folder, LLAMA | {"architectures": ["LlamaForCausalLM"], "bias": True}, tensors, "pytorch_model.bin")
 

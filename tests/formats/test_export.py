@@ -68,6 +68,12 @@ def test_engines_score_eagle_heads_as_headway_does(tmp_path: Path, options: Expo
     assert ("embed_tokens.weight" in load_file(out / "model.safetensors")) == options.embedding
 
 
+def test_sglang_takes_the_bias_of_an_eagle_head(tmp_path: Path) -> None:
+    model = made.eagle(None, fc_bias=True)
+    out = exported(tmp_path, "eagle", model, SGLANG)
+    close(twin_of(out, "sglang").chain(made.text(), DEPTH), made.pair_chain("eagle", model, made.text(), DEPTH))
+
+
 @pytest.mark.parametrize("vocabulary", [made.DRAFTED, 260])
 @pytest.mark.parametrize("options", [VLLM, SGLANG, SPECULATORS])
 def test_engines_score_eagle3_heads_as_headway_does(tmp_path: Path, options: ExportOptions, vocabulary: int) -> None:
@@ -158,6 +164,7 @@ def test_hydra_in_the_references_layout(tmp_path: Path) -> None:
         ("eagle3", lambda: made.eagle3(reads=(2, 4)), SGLANG, "three layers"),
         ("eagle3", lambda: made.eagle3(reads=(0, 2, 4)), SGLANG, "embeddings"),
         ("eagle", made.eagle, SPECULATORS, "EAGLE-3"),
+        ("eagle", lambda: made.eagle(fc_bias=True), VLLM, "bias"),
         ("eagle3", made.eagle3, ExportOptions("hydra"), "no EAGLE-3 heads"),
         ("medusa", made.medusa, ExportOptions("vllm", max_tokens=4), "3 heads"),
         ("mtp", made.mtp, SGLANG, "for vllm only"),

@@ -194,7 +194,6 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], Callable[[dict[str, Any], dict[
     "a model": (published.eagle_1, lambda c, t: (t.clear(), t.update(published.rest_of_target()))[0], "draft model"),
     "nothing": (published.eagle_1, lambda c, t: (t.clear(), t.update({"x": ONE}))[0], "Nothing here"),
     "two layers": (published.eagle_1, tensors_of(layers__1__mlp__up_proj__weight=ONE), "more than one layer"),
-    "bias": (published.eagle_1, tensors_of(fc__bias=ONE), "a bias in fc"),
     "own embedding": (published.eagle_1, tensors_of(embed_tokens__weight=torch.ones(260, 64)), "embedding of its own"),
     "other width": (published.eagle_1, config_of(hidden_size=32), "hidden size 32"),
     "other vocabulary": (published.eagle3_safeai, config_of(vocab_size=300), "300 tokens"),

@@ -22,6 +22,8 @@ class EagleConfig(BaseModel):
         8192, ge=1, description="rows of the target's head that are scored; none: the whole vocabulary"
     )
 
+    fc_bias: bool = Field(False, description="the joining layer has a bias; only imported heads do")
+
     @property
     def output_size(self) -> int:
         """Vd: tokens that can be drafted."""

@@ -2,7 +2,8 @@
 front, and is scored by the target's own head.
 
 What leaves the layer is a guess of the target's next hidden state, after its final norm. Embedding and output rows are
-the target's, frozen and not saved. Tensor names follow the published layout; `fc` has no bias, so that it exports.
+the target's, frozen and not saved. Tensor names follow the published layout; `fc` has a bias in some
+imported heads; new ones have none, so that they export.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class EagleHead(PairModel):
         super().__init__()
         self.config, self.reads = config, (FINAL,)
         width = config.layer.hidden_size
-        self.fc = nn.Linear(2 * width, width, bias=False)
+        self.fc = nn.Linear(2 * width, width, bias=config.fc_bias)
         self.layer = DraftLayer(config.layer, width)
         self.packed_head: nn.Module | None = None
         self.register_buffer("token_map", torch.arange(config.output_size))
