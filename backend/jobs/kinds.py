@@ -77,7 +77,9 @@ class JobKind:
         data = config.model_dump()
         source = data.get("prompts") or data.get("answers") or ""
         source = source if isinstance(source, str) else ", ".join(map(str, source))
-        subject = data.get("name") or Path(data.get(self.output) or "").stem or Path(source).stem
+        drafter = data.get("drafter")
+        other = Path(drafter).name if isinstance(drafter, str) else ""
+        subject = data.get("name") or Path(data.get(self.output) or "").stem or Path(source).stem or other
         return f"{self.title} {subject} with {Path(str(data.get('target', ''))).name}".strip()
 
     def settled(self, config: BaseModel) -> BaseModel:
@@ -140,14 +142,14 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
             "Train",
             "backend.jobs.configs:TrainJobConfig",
             "backend.jobs.train_job:run",
-            ("batch_tokens", "draft_vocab", "num_heads"),
+            ("batch_tokens", "draft_vocab", "num_heads", "test_time_steps"),
         ),
         JobKind(
             "joint",
             "Train jointly",
             "backend.jobs.joint_config:JointJobConfig",
             "backend.jobs.joint_job:run",
-            ("batch_tokens", "draft_vocab", "num_heads"),
+            ("batch_tokens", "draft_vocab", "num_heads", "test_time_steps"),
         ),
         JobKind(
             "evaluate",
@@ -162,7 +164,7 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
             "Measure",
             "backend.jobs.plan_config:PlanJobConfig",
             "backend.jobs.plan_job:run",
-            ("batch_tokens", "draft_vocab", "num_heads"),
+            ("batch_tokens", "draft_vocab", "num_heads", "test_time_steps"),
             output="",
         ),
         JobKind(

@@ -76,7 +76,7 @@ def _draft(first: FormValues) -> dict[str, Any]:
     return {
         "tree": gr.Dropdown(
             list(TREES), value=first.tree, allow_custom_value=True, label="Tree", elem_id="hw-tree-knob",
-            info="chain-4, 4x2x1 with branches, or JSON paths [[0],[0,1]].",
+            info="chain-4, 4x2x1 with branches, eagle2 (it grows), JSON paths.",
         ),
         "max_depth": gr.Dropdown(
             list(DEPTHS), value=first.max_depth, allow_custom_value=True, label="Depth", elem_id="hw-depth",
