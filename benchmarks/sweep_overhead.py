@@ -37,7 +37,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         space={"drafter": arguments.drafter, "tree": TREES, "max_depth": [1, 2, 3, 4]},
         sampler=arguments.sampler,
         trials=arguments.trials,
-        prune_p=None,
+        prune_p=0,
     )
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(Path(folder), arguments.cache or Settings.from_environ().cache)

@@ -32,7 +32,7 @@ class SweepJobConfig(TargetConfig):
     """Settings to try on the same prompts, and what is wanted of them."""
 
     prompts: tuple[Text, ...] = Field(min_length=1, description="prompt file: JSONL with turns, ShareGPT or Alpaca")
-    limit: int | None = Field(8, ge=1, description="only the first N prompts of each file")
+    limit: int | None = Field(None, ge=1, description="only the first N prompts of each file")
     max_new_tokens: int = Field(64, ge=2, le=8192, description="longest answer, in tokens")
     samples: int = Field(1, ge=1, le=16, description="answers to each prompt, from as many seeds")
     seed: int = Field(0, ge=0, lt=1 << 31, description="same seed, same trials and same answers")
@@ -49,8 +49,8 @@ class SweepJobConfig(TargetConfig):
     trials: int | None = Field(
         None, ge=1, le=MOST_TRIALS, description="how many settings are tried; default: the whole grid, else 40"
     )
-    prune_p: float | None = Field(
-        0.01, gt=0, le=0.5, description="a trial is given up when another beats it with p below this; none: never"
+    prune_p: float = Field(
+        0.01, ge=0, le=0.5, description="a trial is given up when another beats it with p below this; 0: never"
     )
     plain_prompts: int = Field(
         2, ge=0, description="prompts that plain decoding answers too, in turns, in every trial: how speeds compare"

@@ -152,7 +152,7 @@ class _Sweep:
         prompts = prompts_from(message["prompts"])
         total = len((self.setup or {}).get("prompts", ())) or 1
         self.running[trial.number] = min(1.0, len(prompts) / total)
-        if self.config.prune_p is None or trial.reference or trial.number in self.given_up or len(prompts) >= total:
+        if not self.config.prune_p or trial.reference or trial.number in self.given_up or len(prompts) >= total:
             return
         better = self.ledger.beaten_by(prompts, message["plain_speed"], self.config.prune_p)
         if better is not None:

@@ -30,7 +30,7 @@ FIELDS: Mapping[str, tuple[str, str, str, str]] = {
     "sampler": ("Who proposes", "", "choice", "how"),
     "trials": ("Trials", "Empty: the whole grid, else 40.", "whole", "how"),
     "max_drift": ("Most drift", "Mean total variation, 0 to 1; empty: any.", "number", "how"),
-    "prune_p": ("Give up below p", "Paired Wilcoxon test; empty: never.", "number", "more"),
+    "prune_p": ("Give up below p", "Paired Wilcoxon test; 0: never.", "number", "more"),
     "plain_prompts": ("Plain prompts", "Answered by plain decoding too, in every trial.", "whole", "more"),
     "samples": ("Answers a prompt", "From as many seeds; 2 or more show diversity.", "whole", "more"),
     "seed": ("Seed", "Same seed, same trials and answers.", "whole", "more"),
@@ -84,7 +84,7 @@ def config_from(typed: Mapping[str, Any], kept: Mapping[str, Any] | None = None)
     data: dict[str, Any] = {name: value for name, value in (kept or {}).items() if name in ("train", "device", "dtype")}
     for name, (label, _, kind, _) in FIELDS.items():
         data[name] = _value(str(typed.get(name) or "").strip(), kind, label)
-    for name in ("max_new_tokens", "plain_prompts", "samples", "seed", "target", "task_check", "sampler"):
+    for name in ("max_new_tokens", "plain_prompts", "prune_p", "samples", "seed", "target", "task_check", "sampler"):
         if data[name] is None:
             del data[name]  # its default
     if not data["prompts"]:

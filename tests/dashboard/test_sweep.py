@@ -10,8 +10,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import yaml
 
 from backend.errors import HeadwayError
+from backend.jobs.as_text import as_yaml
 from backend.jobs.sweep_config import SweepJobConfig
 from dashboard.access import AccessPolicy
 from dashboard.jobs import Jobs
@@ -58,11 +60,13 @@ def test_the_ready_example_is_a_valid_sweep_and_so_is_the_dial() -> None:
     assert dial.objectives == ("speed", "drift") and dial.samples == 2 and "epsilon" in dial.space
 
 
-@pytest.mark.parametrize("changes", [{}, {"max_drift": 0.1, "trials": None, "samples": 3, "prune_p": None}])
+@pytest.mark.parametrize("changes", [{}, {"max_drift": 0.1, "trials": None, "samples": 3, "prune_p": 0, "limit": None}])
 def test_a_config_goes_through_the_form_unchanged(changes: dict[str, Any]) -> None:
     config = config_of(**changes)
     again = SweepJobConfig.model_validate(config_from(typed_from(config.model_dump(mode="json"))))
     assert again == config
+    written = yaml.safe_load(as_yaml("sweep", config))
+    assert SweepJobConfig.model_validate(written) == config
 
 
 @pytest.mark.parametrize(

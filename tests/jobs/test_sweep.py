@@ -42,7 +42,7 @@ def config(prompts: str) -> Callable[..., SweepJobConfig]:
     def make(**changes: Any) -> SweepJobConfig:
         values: dict[str, Any] = {"target": "tiny-llama", "prompts": (prompts,), "limit": None, "sampler": "grid",
                                   "space": {"drafter": "none, ngram", "tree": TREES, "temperature": [0, 1]},
-                                  "prune_p": None, "objectives": ("acceptance_length",)}  # fmt: skip
+                                  "prune_p": 0, "objectives": ("acceptance_length",)}  # fmt: skip
         return SweepJobConfig(**values | changes)
 
     return make
