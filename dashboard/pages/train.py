@@ -29,7 +29,8 @@ def train_page(services: Services, jobs: Jobs) -> None:
             job = view("train_job", elem_id="hw-train-job")
             view("charts", {"plotly": plotly_path()}, elem_id="hw-train-charts")
             planned = view("train_plan", elem_id="hw-train-plan")
-            view("jobs", {"title": "Training jobs", "kinds": ["train", "plan"], "empty": ""}, elem_id="hw-train-jobs")
+            kinds = ["train", "joint", "plan"]
+            view("jobs", {"title": "Training jobs", "kinds": kinds, "empty": ""}, elem_id="hw-train-jobs")
     form.edit(handlers.edit, None, [form, planned], trigger_mode="always_last", **LIGHT)
     form.act(handlers.act, None, [form, link, text], **LIGHT)
     first.begin(handlers.begin, None, [form, link, planned], **LIGHT)

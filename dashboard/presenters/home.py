@@ -10,7 +10,7 @@ from typing import Any
 STAGES = ("data", "trained", "tuned", "checked", "exported")
 PROOFS: dict[str, tuple[str, ...]] = {
     "data": ("distill",),
-    "trained": ("train",),
+    "trained": ("train", "joint"),
     "tuned": ("calibrate", "sweep", "tune"),
     "checked": ("evaluate",),
     "exported": ("export",),
