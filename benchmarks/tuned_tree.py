@@ -4,13 +4,15 @@
 
 Calibrates on every second prompt, measures the cost of passes and drafting, tunes; then every tree answers the other
 prompts in turns, prompt by prompt, and the five best and the tuned tree once more. Predicted stands beside measured,
-and how long tuning took beside what the grid took. Goes on where it stopped when `--out` holds a part of the same run.
+and how long tuning took beside what the grid took; then the same in batches, up to where drafting no longer pays. Goes
+on where it stopped when `--out` holds a part of the same run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -57,6 +59,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=180.0, help="for the cost curve")
     parser.add_argument("--nodes", type=int, default=63)
     parser.add_argument("--grid", type=int, default=GRID, help="trees of the grid")
+    parser.add_argument("--batches", type=int, nargs="*", default=[2, 4, 8, 16], help="measured after the grid")
     parser.add_argument("--repeats", type=int, default=2, help="times the five best answer again")
     args = parser.parse_args()
     start_fast("benchmarks.tuned_tree")
@@ -66,6 +69,7 @@ def main() -> None:
     run = Run(args, target, drafter)
     run.tune()
     run.measure_all()
+    run.measure_batches()
     print(run.report())
 
 
@@ -93,10 +97,15 @@ class Run:
             self.calibration = self._calibrated()
             self.data["calibration_s"] = time.monotonic() - started
             started = time.monotonic()
-            curve = measured_curve(self.target, self.drafter, self.args.seconds)
+            curve = measured_curve(self.target, self.drafter, self.args.seconds, self.args.batches)
             self.data["cost_s"] = time.monotonic() - started
             self.data |= {"cost": curve.to_dict(), "conditions": conditions(self.target)}
-            found = tune_calibration(self.calibration, curve, self.args.nodes, batches=())
+            found = tune_calibration(self.calibration, curve, self.args.nodes, batches=(1, *self.args.batches))
+            self.data["by_batch"] = {str(size): one.shape.to_json() for size, one, _ in found.batches}
+            self.data["predicted_speedups"] = {
+                str(size): (one.tokens_per_s or plain) / plain for size, one, plain in found.batches
+            }
+            self.data["predicted_break_even"] = found.break_even
             self.data["tuned"] = found.best.shape.to_json()
             self.data["expected"] = self._expected(curve)
             self._save()
@@ -178,6 +187,31 @@ class Run:
         (found,) = prompt_counts(decode(self.target, drafter, [ids], settings), {0: (question, category)})
         return found
 
+    def measure_batches(self) -> None:
+        """Plain decoding, the tree tuned for the batch and Medusa's 63 nodes, in turns, with several rows at once."""
+        odd = self.texts[1::2]
+        for batch in (size for size in self.args.batches if size <= len(odd)):
+            for repeat in range(self.args.repeats + 1):
+                for name, drafter in self._in_batch(batch).items():
+                    key = f"{batch}|{repeat}|{name}"
+                    if key not in self.data.setdefault("batches", {}):
+                        self.data["batches"][key] = self._together(drafter, odd, batch)
+                        self._save()
+
+    def _in_batch(self, batch: int) -> dict[str, Drafter]:
+        wanted = {TUNED: TreeShape(tuple(tuple(path) for path in self.data["by_batch"][str(batch)])),
+                  "medusa-63": parse_tree("medusa-63")}  # fmt: skip
+        found: dict[str, Drafter] = {PLAIN: PlainDrafter()}
+        return found | {n: self.drafter.with_shape(one) for n, one in wanted.items() if _can(self.drafter, one)}
+
+    def _together(self, drafter: Drafter, texts: Sequence[tuple[str, str, list[int]]], batch: int) -> list[float]:
+        """[tokens, seconds]."""
+        named = {place: (question, category) for place, (question, category, _) in enumerate(texts)}
+        ids = [one for *_, one in texts]
+        found = prompt_counts(decode(self.target, drafter, ids, DecodeSettings(self.args.max_new_tokens), batch), named)
+        whole = totals_of(found)
+        return [whole.tokens, whole.decode_ms / 1000]
+
     def answers(self, name: str, rounds: Sequence[str]) -> Iterator[PromptCounts]:
         for key, data in self.data["answers"].items():
             number, _, contender = key.split("|", 2)
@@ -210,9 +244,25 @@ class Run:
         again = [name for name in self.contenders() if any(True for _ in self.answers(name, rounds))]
         lines = [table(rows), "", f"again, {len(rounds)} times, against the tuned tree:"]
         lines += [self._paired(name, rounds) for name in again if name != TUNED]
+        lines += self._batch_lines()
         spent = self.data["calibration_s"] + self.data["cost_s"]
         lines.append(f"tuning took {spent:.0f} s, the grid {self.data['grid_s']:.0f} s")
         return "\n".join(lines)
+
+    def _batch_lines(self) -> list[str]:
+        speeds: dict[int, dict[str, list[float]]] = {}
+        for key, (tokens, seconds) in self.data.get("batches", {}).items():
+            batch, _, name = key.split("|")
+            speeds.setdefault(int(batch), {}).setdefault(name, []).append(tokens / seconds)
+        lines, losing = [], None
+        for batch, found in sorted(speeds.items()):
+            middle = {name: statistics.median(values) for name, values in found.items()}
+            nodes, said = len(self.data["by_batch"][str(batch)]), self.data["predicted_speedups"][str(batch)]
+            tuned, wide = (middle.get(name, middle[PLAIN]) / middle[PLAIN] for name in (TUNED, "medusa-63"))
+            words = f"tuned ({nodes} nodes) {tuned:.3f}, predicted {said:.3f}; medusa-63 {wide:.3f}"
+            lines.append(f"{batch} at once, over plain: {words}")
+            losing = batch if losing is None and tuned <= 1 else losing
+        return [*lines, f"break-even batch: predicted {self.data['predicted_break_even']}, measured {losing}"]
 
     def _paired(self, name: str, rounds: Sequence[str]) -> str:
         """Speed of the tuned tree over another's on the same prompts, prompts resampled whole."""
@@ -241,9 +291,9 @@ def grid(drafter: Drafter) -> list[tuple[str, TreeShape]]:
     return [(name, shape) for shape, name in found.items()]
 
 
-def measured_curve(target: Target, drafter: Drafter, seconds: float) -> CostCurve:
-    """Passes of one sequence and steps with the drafter."""
-    blocks = tasks([1], [256], 64, trees_for(drafter))
+def measured_curve(target: Target, drafter: Drafter, seconds: float, batches: Sequence[int]) -> CostCurve:
+    """Passes of one sequence and of several, and steps with the drafter."""
+    blocks = tasks([1, *batches], [256], 64, trees_for(drafter))
     bench = Bench(target, drafter, [task for block in blocks for task in block])
     started = time.monotonic()
     first, notes = scout(bench, blocks, seconds)
