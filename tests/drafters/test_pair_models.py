@@ -206,3 +206,14 @@ def test_a_cache_that_grew_with_the_text_drafts_as_one_made_anew(family: str) ->
         anew = fresh.draft(replace(context, states=states[None, -1:], num_states=torch.tensor([1])))
         assert torch.equal(anew.tree.tokens, draft.tree.tokens)
         torch.testing.assert_close(anew.draft_prob, draft.draft_prob, atol=1e-4, rtol=1e-4, equal_nan=True)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_copy_for_drafting_has_weights_of_its_own_and_shares_the_targets(family: str) -> None:
+    model = new_model(family, tiny_target("llama", 2))
+    twin = model.for_drafting()
+    assert twin.embedding is model.embedding
+    with torch.no_grad():
+        before = twin.layer.post_attention_layernorm.weight.clone()
+        model.layer.post_attention_layernorm.weight.add_(1.0)
+    assert torch.equal(twin.layer.post_attention_layernorm.weight, before)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -78,9 +79,14 @@ class PairModel(nn.Module, ABC):
         """What leaves the layer [.., H] -> scores over the draft vocabulary [.., Vd]."""
         return self.scored(output) @ self.output_rows().T
 
+    def twin(self) -> Self:
+        """A copy with weights of its own that shares what is the target's: its embedding is often the largest part."""
+        shared = [self._buffers[name] for name in self._non_persistent_buffers_set]
+        return copy.deepcopy(self, {id(buffer): buffer for buffer in shared})
+
     def for_drafting(self, packed_from: PackedFrom | None = None) -> PairModel:
         """A frozen copy whose matrices are laid out for few rows (see targets/packed_linear.py)."""
-        twin = copy.deepcopy(self).requires_grad_(False).eval()
+        twin = self.twin().requires_grad_(False).eval()
         pack_model(twin, packed_from)
         return twin
 

@@ -5,7 +5,6 @@ A family derives `PairRecipe` and says how its model starts. Knows no loop.
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -55,7 +54,7 @@ class PairRecipe(ABC):
         return PairLearner(self.family, model, Teacher.of(target, model.token_map), settings.loss_settings())
 
     def drafter(self, learner: Learner, target: Target, name: str, shape: TreeShape) -> PairDrafter:
-        model = copy.deepcopy(_model(learner)).to(target.device, target.dtype)
+        model = _model(learner).twin().to(target.device, target.dtype)
         return PairDrafter(self.family, name, model.for_drafting(target.packed_from), shape)
 
     def save(self, folder: Path, learner: Learner, meta: DrafterMeta, dtype: torch.dtype) -> None:
