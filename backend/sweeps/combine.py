@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from backend.errors import HeadwayError
 from backend.sweeps.knobs import DECODE_KNOBS, Scalar
+from backend.sweeps.space import key_of
 
 if TYPE_CHECKING:
     from backend.trees import TreeShape
@@ -56,6 +57,17 @@ def meaningful(values: Settings, trained: bool = False) -> dict[str, Scalar]:
         for name in ("tree", "max_depth", "rule", "sampled", "epsilon", "delta"):
             found.pop(name, None)
     return found
+
+
+def identity(settings: Settings) -> str:
+    """The same text for settings that measure the same: of a static tree, what is left of it at the depth."""
+    found = dict(settings)
+    shape = _shape(str(found["tree"])) if "tree" in found else None
+    if shape is not None and not isinstance(shape, str):
+        depth = found.pop("max_depth", None)
+        kept = shape if depth is None else shape.cut(int(depth))
+        found["tree"] = str(kept.to_json())
+    return key_of(found)
 
 
 def impossible(values: Settings, facts: Facts) -> str | None:

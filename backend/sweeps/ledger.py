@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from backend.sweeps.combine import Facts, impossible, meaningful
+from backend.sweeps.combine import Facts, identity, impossible, meaningful
 from backend.sweeps.knobs import Scalar
 from backend.sweeps.objectives import Objective, front
 from backend.sweeps.prune import better_trial, worth_comparing
-from backend.sweeps.space import key_of
 from backend.sweeps.trial import PromptFigures, Trial
 
 MOST_REFERENCES = 16  #: temperatures at which the exact rule is measured for comparison
@@ -29,13 +28,13 @@ class Ledger:
     facts: Facts
     max_drift: float | None = None
     trials: dict[int, Trial] = field(default_factory=dict)
-    _first: dict[str, int] = field(default_factory=dict)  # settings -> the first trial that has them
+    _first: dict[str, int] = field(default_factory=dict)  # identity -> the first trial that has it
+    _new: set[int] = field(default_factory=set)  # trials that are not in `_first` yet
 
     def put(self, trial: Trial) -> Trial:
+        if trial.number not in self.trials and not trial.reference:
+            self._new.add(trial.number)
         self.trials[trial.number] = trial
-        if trial.state != "skipped" and not trial.reference:
-            key = key_of(trial.settings)
-            self._first[key] = min(trial.number, self._first.get(key, trial.number))
         return trial
 
     @property
@@ -59,7 +58,11 @@ class Ledger:
 
     def same_as(self, settings: Mapping[str, Scalar]) -> Trial | None:
         """The first trial with the same settings that was not skipped itself."""
-        number = self._first.get(key_of(settings))
+        for new in sorted(self._new):
+            if self.trials[new].state != "skipped":
+                self._first.setdefault(identity(self.trials[new].settings), new)
+        self._new.clear()
+        number = self._first.get(identity(settings))
         found = None if number is None else self.trials[number]
         return None if found is None or found.state == "skipped" else found
 

@@ -81,6 +81,16 @@ def test_the_same_settings_and_impossible_ones_are_skipped_with_a_reason() -> No
     assert made.counts() == {"queued": 1, "skipped": 2} and made.next_number == 3
 
 
+def test_a_tree_is_what_is_left_of_it_at_the_depth() -> None:
+    made = ledger()
+    for number, (tree, depth, state) in enumerate(
+        [("chain-3", 2, "queued"), ("chain-2", None, "skipped"), ("2x2", 1, "queued"), ("2x1", 1, "skipped"),
+         ("2x2", 2, "queued"), ("2x2", 5, "skipped"), ("chain-3", 3, "queued")]
+    ):  # fmt: skip
+        values = {"tree": tree} if depth is None else {"tree": tree, "max_depth": depth}
+        assert made.proposed(number, values).state == state, (tree, depth)
+
+
 def test_an_approximate_rule_gets_one_exact_reference_a_temperature() -> None:
     made = ledger()
     first = made.proposed(0, {"rule": "typical", "temperature": 0.7, "epsilon": 0.1})
