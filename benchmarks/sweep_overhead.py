@@ -34,7 +34,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         prompts=tuple(arguments.prompts),
         limit=arguments.limit,
         max_new_tokens=arguments.max_new_tokens,
-        space={"drafter": arguments.drafter, "tree": TREES, "max_depth": [1, 2, 3, 4]},
+        space={"drafter": arguments.drafter, "tree": TREES, "temperature": "0.1 to 1.2"},
         sampler=arguments.sampler,
         trials=arguments.trials,
         prune_p=0,
