@@ -23,7 +23,15 @@ NEXT: dict[str, tuple[str, str, str]] = {
     "checked": ("Evaluate the heads", "/evaluate", "{name} has heads; measure what they bring on prompts like yours."),
     "exported": ("Export", "/export", "{name} is checked; hand its heads to the engine that serves it."),
 }
-WATCH = {"distill": "/data", "train": "/train", "evaluate": "/evaluate", "sweep": "/sweep"}
+WATCH = {
+    "distill": "/data",
+    "train": "/train",
+    "joint": "/train",
+    "evaluate": "/evaluate",
+    "calibrate": "/trees",
+    "cost": "/trees",
+    "sweep": "/sweep",
+}
 
 
 @dataclass(frozen=True)
