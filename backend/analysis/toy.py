@@ -13,6 +13,7 @@ Beside them the best any drafter of each kind could do: *exact-marginals*, the t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -67,20 +68,26 @@ class ToyRow:
         }
 
 
-def run_toy(config: ToyConfig) -> list[ToyRow]:
-    """All drafters on both kinds of text, then the two ceilings."""
+def run_toy(config: ToyConfig, report: Callable[[int, int], None] = lambda done, total: None) -> list[ToyRow]:
+    """All drafters on both kinds of text, then the two ceilings; `report` gets (rows done, all)."""
     world = make_world(config)
     texts: dict[Data, Tensor] = {
         "base": write_text(world.base, config.train_tokens, _generator(config, 1)),
         "target": write_text(world.target, config.train_tokens, _generator(config, 2)),
     }
     trained = {data: learn(pair_counts(text, config), config) for data, text in texts.items()}
-    rows = [_row("independent", data, world, list(laws), False, config) for data, laws in trained.items()] + [
-        _row("sequential", data, world, [laws[0]] * config.depth, True, config) for data, laws in trained.items()
-    ]
     marginals = [torch.linalg.matrix_power(world.target, ahead) for ahead in range(1, config.depth + 1)]
-    rows.append(_row("exact-marginals", None, world, marginals, False, config))
-    rows.append(_row("exact-target", None, world, [world.target] * config.depth, True, config))
+    contenders: list[tuple[Kind, Data | None, list[Tensor], bool]] = [
+        *(("independent", data, list(laws), False) for data, laws in trained.items()),
+        *(("sequential", data, [laws[0]] * config.depth, True) for data, laws in trained.items()),
+        ("exact-marginals", None, marginals, False),
+        ("exact-target", None, [world.target] * config.depth, True),
+    ]
+    rows = []
+    for kind, data, laws, sequential in contenders:
+        report(len(rows), len(contenders))
+        rows.append(_row(kind, data, world, laws, sequential, config))
+    report(len(rows), len(contenders))
     return rows
 
 

@@ -86,13 +86,13 @@ class Evaluation:
         return rates.tolist()
 
     def as_metrics(self) -> dict[str, float]:
-        """Per head: mean loss, and how often the label was among the best 1, 2, 3, 5 candidates."""
+        """Per head: mean loss, and how often the label was among the best 1 to 5 candidates."""
         losses = (self.loss_sum / self.scored.clamp(min=1)).tolist()
         within = (self.hits.cumsum(dim=1) / self.positions.clamp(min=1)[:, None]).tolist()
         metrics = {}
         for head, loss in enumerate(losses):
             metrics[f"loss_{head}"] = loss
-            metrics |= {f"top{k}_{head}": within[head][k - 1] for k in (1, 2, 3, 5)}
+            metrics |= {f"top{k}_{head}": within[head][k - 1] for k in range(1, 6)}
         return metrics
 
 

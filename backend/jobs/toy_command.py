@@ -6,9 +6,11 @@ import argparse
 import json
 
 from backend.analysis.toy import ToyConfig, ToyRow, run_toy
+from backend.jobs.console import counting_bar
 from backend.jobs.options import add_options, given
 from backend.settings import Settings
 
+NUM_ROWS = 6
 WORDS = {"base": "the base model's text", "target": "the target's own text", None: "exact"}
 
 
@@ -20,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Print one line a drafter. Raises ValidationError for a size out of its bounds."""
     config = ToyConfig.model_validate(given(args, ToyConfig))
-    rows = run_toy(config)
+    report, close = counting_bar(NUM_ROWS, "drafter", args.json)
+    rows = run_toy(config, lambda done, total: report(done, ""))
+    close()
     if args.json:
         print(json.dumps({"seed": config.seed, "rows": [row.to_dict() for row in rows]}))
         return 0

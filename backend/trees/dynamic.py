@@ -67,9 +67,11 @@ class DynamicShape:
 
 Tree = TreeShape | DynamicShape
 DYNAMIC_PRESETS: Final[Mapping[str, DynamicShape]] = {
-    "eagle2": DynamicShape(depth=7, top_k=10, num_nodes=59),  # what EAGLE's repository uses: its total_token is 60
+    # What EAGLE's repository uses: total_token 60, depth 7, top_k 10. Its total_token counts the root, and its depth the
+    # levels behind the first one.
+    "eagle2": DynamicShape(depth=8, top_k=10, num_nodes=59),
 }
-_FORM: Final = '{"dynamic": {"depth": 7, "top_k": 10, "num_nodes": 59}}'
+_FORM: Final = '{"dynamic": {"depth": 8, "top_k": 10, "num_nodes": 59}}'
 
 
 def parse_any_tree(text: str) -> Tree:

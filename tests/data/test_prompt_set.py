@@ -17,6 +17,7 @@ from backend.data.prompts import read_prompts
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ("train.jsonl", "heldout.jsonl", "demo.jsonl")
 EVALUATION = "HEADWAY_EVAL_SETS"  # environment variable: a folder of .jsonl files that were never trained on
+BESIDE = ROOT.parent / "shared" / "data" / "eagle_bench"  # where they may lie beside the repository
 
 
 def test_the_script_writes_the_committed_files(tmp_path: Path) -> None:
@@ -31,7 +32,16 @@ def test_size_categories_and_repetition() -> None:
     assert (ROOT / "prompts/train.jsonl").stat().st_size < 1.5e6
     counts = Counter(prompt.category for prompt in file.prompts)
     assert set(counts) == {
-        "code", "math", "qa", "instruction", "summary", "dialogue", "writing", "reasoning", "extraction"}
+        "code",
+        "math",
+        "qa",
+        "instruction",
+        "summary",
+        "dialogue",
+        "writing",
+        "reasoning",
+        "extraction",
+    }
     assert min(counts.values()) >= 60
     assert sum(len(prompt.turns) == 2 for prompt in file.prompts) >= 150
     held_out = read_prompts(ROOT / "prompts/heldout.jsonl").prompts
@@ -49,7 +59,7 @@ def test_held_out_functions_are_never_trained_on() -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_no_evaluation_prompt_shares_eight_words(name: str) -> None:
-    folder = os.environ.get(EVALUATION)
+    folder = os.environ.get(EVALUATION) or (BESIDE if BESIDE.is_dir() else None)
     if not folder:
         pytest.skip(f"set {EVALUATION} to a folder of evaluation sets to compare the prompts with them")
     others = {path.name: read_prompts(path).prompts for path in sorted(Path(folder).glob("*.jsonl"))}

@@ -12,8 +12,10 @@ from backend.analysis.calibration import LEAF, MISS, Walk
 from backend.drafters.growing import grow_dynamic
 from backend.errors import HeadwayError
 from backend.trees import DynamicShape, TreeShape, product
+from backend.trees.dynamic import DYNAMIC_PRESETS
 from backend.tuning.calibration import Calibration
 from backend.tuning.dynamic import Drafted, Independent, best_dynamic, possible
+from backend.tuning.notation import three_numbers
 from tests.tuning.made_up import cost
 
 WIDTH, LEVELS = 3, 3
@@ -125,3 +127,9 @@ def test_a_leaf_and_a_miss_accept_nothing() -> None:
     ranks = np.array([[MISS, MISS, MISS], [LEAF, LEAF, LEAF], [0, LEAF, LEAF]], dtype=np.int8)
     walk = Walk("p", "", 0.0, 9, ranks, np.full((3, TREE.num_nodes), 24, dtype=np.uint8))
     assert Drafted.of(walk, TREE).accepted(DynamicShape(3, 3, 20)).tolist() == [0, 0, 1]
+
+
+def test_eagles_default_has_eagles_own_numbers() -> None:
+    shape = DYNAMIC_PRESETS["eagle2"]
+    told = three_numbers(shape.depth, shape.top_k, shape.num_nodes)["eagle"]
+    assert told == {"total_token": 60, "depth": 7, "top_k": 10}

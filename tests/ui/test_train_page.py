@@ -179,7 +179,7 @@ def test_curves_come_live_and_a_reload_or_another_browser_shows_the_same(
 def test_a_finished_training_shows_its_result_and_can_be_forked(site: Site, browser_page: Page) -> None:
     job = site.job("done", name="Done heads")
     held = {f"loss_{head}": 4.0 for head in range(2)} | {
-        f"top{k}_{head}": 0.125 * k for head in range(2) for k in (1, 2, 3, 5)
+        f"top{k}_{head}": 0.125 * k for head in range(2) for k in (1, 2, 3, 4, 5)
     }
     numbers = {
         "steps": 40, "train_s": 75.0, "training_positions": 5000, "held_out": held, "kept_step": 20,

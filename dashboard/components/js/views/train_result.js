@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { duration } from "../jobs.js";
 import { decimal, percent } from "../text.js";
 
-const RANKS = [1, 2, 3, 5];
+const RANKS = [1, 2, 3, 4, 5];
 
 /** The parts of the result of a finished training, from the record of the job. */
 export function resultParts(job) {
@@ -41,7 +41,7 @@ function figure(label, value, words, note) {
   return h("div", { class: "hw-figure" }, h("span", { class: "hw-label" }, label), h("span", { class: "hw-value" }, words(value)), h("span", { class: "hw-note" }, note));
 }
 
-/** Held-out numbers by depth: how often the right token is among the best 1, 2, 3, 5. */
+/** Held-out numbers by depth: how often the right token is among the best 1 to 5. */
 function headTable(held) {
   const heads = Object.keys(held).map((name) => /^loss_(\d+)$/.exec(name)).filter(Boolean).map((match) => Number(match[1])).sort((a, b) => a - b);
   if (!heads.length) return h("p", { class: "hw-muted" }, "No prompt was held out, so nothing was measured.");
