@@ -67,8 +67,7 @@ class DynamicShape:
 
 Tree = TreeShape | DynamicShape
 DYNAMIC_PRESETS: Final[Mapping[str, DynamicShape]] = {
-    # What EAGLE's repository uses: total_token 60, depth 7, top_k 10. Its total_token counts the root, and its depth the
-    # levels behind the first one.
+    # What EAGLE's repository uses: total_token 60, which counts the root; depth 7, the levels behind the first; top_k 10.
     "eagle2": DynamicShape(depth=8, top_k=10, num_nodes=59),
 }
 _FORM: Final = '{"dynamic": {"depth": 8, "top_k": 10, "num_nodes": 59}}'
