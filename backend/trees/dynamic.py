@@ -67,7 +67,7 @@ class DynamicShape:
 
 Tree = TreeShape | DynamicShape
 DYNAMIC_PRESETS: Final[Mapping[str, DynamicShape]] = {
-    # What EAGLE's repository uses: total_token 60, which counts the root; depth 7, the levels behind the first; top_k 10.
+    # EAGLE's own: total_token 60, which counts the root; depth 7, the levels behind the first one; top_k 10.
     "eagle2": DynamicShape(depth=8, top_k=10, num_nodes=59),
 }
 _FORM: Final = '{"dynamic": {"depth": 8, "top_k": 10, "num_nodes": 59}}'
