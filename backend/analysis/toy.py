@@ -83,7 +83,7 @@ def run_toy(config: ToyConfig, report: Callable[[int, int], None] = lambda done,
         ("exact-marginals", None, marginals, False),
         ("exact-target", None, [world.target] * config.depth, True),
     ]
-    rows = []
+    rows: list[ToyRow] = []
     for kind, data, laws, sequential in contenders:
         report(len(rows), len(contenders))
         rows.append(_row(kind, data, world, laws, sequential, config))
