@@ -139,6 +139,16 @@ def iter_answers(path: str | Path, feed: Callable[[bytes], object] | None = None
                 yield _answer_in(line, number, path)
 
 
+def read_any(path: Path) -> Sequence[Answer]:
+    """Answers of a growing or a packed file. Raises HeadwayError when there are none."""
+    if not path.is_file():
+        raise HeadwayError(f"There is no file {path}; make answers with `distill` first.")
+    answers = unpack_answers(path) if path.suffix == ".npz" else read_answers(path).answers
+    if not answers:
+        raise HeadwayError(f"{path} holds no answers; make some with `distill` first.")
+    return answers
+
+
 def finished_keys(path: str | Path) -> set[AnswerKey]:
     """The keys of all complete answers in the file, to go on where a killed run stopped; none when there is no file."""
     return {answer.key for answer in read_answers(path).answers} if Path(path).exists() else set()

@@ -117,6 +117,27 @@ class Drafter(Protocol):
         ...
 
 
+class Around:
+    """Those parts of `Drafter` that one which wraps another hands on: who has rows, and what they have read."""
+
+    def __init__(self, inner: Drafter) -> None:
+        self._inner = inner
+        self.family, self.name, self.sampled = inner.family, inner.name, inner.sampled
+        self.reads, self.shape = inner.reads, inner.shape
+
+    def start(self, rows: int, capacity: int) -> None:
+        self._inner.start(rows, capacity)
+
+    def replace_rows(self, rows: Sequence[int]) -> None:
+        self._inner.replace_rows(rows)
+
+    def read_prompt(self, row: int, tokens: Tensor, states: Tensor) -> None:
+        self._inner.read_prompt(row, tokens, states)
+
+    def move_row(self, source: int, target: int) -> None:
+        self._inner.move_row(source, target)
+
+
 class Stateless:
     """Those parts of `Drafter` that have nothing to do in drafters which keep nothing of a row, or read no states."""
 

@@ -16,7 +16,8 @@ from backend.decoding.grammar import Grammar, check_schema
 from backend.decoding.loop import DecodeSettings
 from backend.decoding.records import Detail
 from backend.drafters.base import Drafter
-from backend.drafters.registry import tree_of
+from backend.drafters.checkpoint import read_meta
+from backend.drafters.registry import folder_of, tree_of
 from backend.engine.protocol import DecodeRequest
 from backend.errors import HeadwayError
 from backend.targets.kernels import cpu_name
@@ -94,16 +95,30 @@ def conditions(request: DecodeRequest, target: Target, drafter: Drafter) -> dict
         | {
             "drafter_name": drafter.name,
             "family": drafter.family,
-            "version": target.identity.to_dict(),
-            "attention": target.attention,
             "batch": 1,
-            "device": device_name(target.device),
-            "dtype": str(target.dtype).removeprefix("torch."),
-            "threads": torch.get_num_threads(),
-            "min_width": target.min_width,
-            "packages": packages(),
         }
+        | measured_on(target)
     )
+
+
+def measured_on(target: Target) -> dict[str, Any]:
+    """Version, machine and packages: what every number of a target stands on."""
+    return {
+        "version": target.identity.to_dict(),
+        "attention": target.attention,
+        "device": device_name(target.device),
+        "dtype": str(target.dtype).removeprefix("torch."),
+        "threads": torch.get_num_threads(),
+        "min_width": target.min_width,
+        "packages": packages(),
+    }
+
+
+def drafted_with(spec: str, drafter: Drafter) -> dict[str, Any]:
+    """Which drafter, by the word that asked for it and by the hash of its weights where it has a folder."""
+    folder = folder_of(spec)
+    weights = read_meta(folder).weights_sha256 if folder is not None else None
+    return {"spec": spec, "name": drafter.name, "family": drafter.family, "weights": weights}
 
 
 def asked(request: DecodeRequest) -> dict[str, Any]:

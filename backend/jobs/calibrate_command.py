@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
-from pathlib import Path
 from typing import Any
 
-from backend.jobs.as_text import add_config_options, config_of
-from backend.jobs.recorded import add_store_arguments, run_command
+from backend.jobs.as_text import add_config_options
+from backend.jobs.recorded import add_store_arguments, run_and_read
 from backend.settings import Settings
 
 SHOWN_RANKS = 6
@@ -22,11 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Calibrate and print; raises HeadwayError for anything the person can mend."""
-    config = config_of("calibrate", args)
-    with tempfile.TemporaryDirectory() as work:
-        done = run_command("calibrate", config, args, settings, Path(work))
-        kept = args.no_store is False or getattr(config, "out", None) is not None
-        tables = json.loads(Path(done["file"]).read_text(encoding="utf-8"))["tables"]
+    config, done, found = run_and_read("calibrate", args, settings, "file")
+    kept = not args.no_store or getattr(config, "out", None) is not None
+    tables = found["tables"]
     if args.json:
         print(json.dumps(done | {"file": done["file"] if kept else None, "tables": tables}, ensure_ascii=False))
         return 0

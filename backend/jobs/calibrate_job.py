@@ -14,7 +14,6 @@ from typing import Any
 
 from backend.data.prompts import Prompt, read_prompts
 from backend.data.templates import encode_chat
-from backend.drafters.checkpoint import write_text_atomically
 from backend.engine.protocol import DecodeRequest
 from backend.engine.remember import register_version
 from backend.engine.workbench import Workbench
@@ -22,6 +21,7 @@ from backend.errors import Cancelled, HeadwayError
 from backend.jobs.calibrate_config import SETUP, CalibrateJobConfig
 from backend.jobs.context import JobContext
 from backend.jobs.opening import holding
+from backend.jobs.places import write_result
 from backend.jobs.tune_conditions import measured_with
 from backend.targets.target import Target
 from backend.trees import TreeShape
@@ -164,16 +164,9 @@ def _finished(
     made = calibration_of(context.items())
     tables = made.tables()
     text = json.dumps(made.to_dict() | {"tables": tables}) + "\n"
-    place = context.folder / FILE
-    context.folder.mkdir(parents=True, exist_ok=True)
-    write_text_atomically(place, text)
-    if config.out is not None:
-        copy = Path(config.out).expanduser()
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        write_text_atomically(copy, text)
     rates = tables["marginal" if made.parallel else "conditional"]
     return {
-        "file": str(Path(config.out).expanduser() if config.out is not None else place),
+        "file": str(write_result(context.folder, FILE, text, config.out)),
         "positions": made.positions,
         "prompts": tables["prompts"],
         "hits": [[round(one["rate"] or 0.0, 5) for one in row] for row in rates],

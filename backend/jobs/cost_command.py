@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
-from pathlib import Path
 from typing import Any
 
-from backend.jobs.as_text import add_config_options, config_of
-from backend.jobs.recorded import add_store_arguments, run_command
+from backend.jobs.as_text import add_config_options
+from backend.jobs.recorded import add_store_arguments, run_and_read
 from backend.settings import Settings
 
 
@@ -20,11 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Measure and print; raises HeadwayError for anything the person can mend."""
-    config = config_of("cost", args)
-    with tempfile.TemporaryDirectory() as work:
-        done = run_command("cost", config, args, settings, Path(work))
-        kept = not args.no_store or getattr(config, "out", None) is not None
-        curve = json.loads(Path(done["file"]).read_text(encoding="utf-8"))
+    config, done, curve = run_and_read("cost", args, settings, "file")
+    kept = not args.no_store or getattr(config, "out", None) is not None
     if args.json:
         print(json.dumps(curve, ensure_ascii=False))
         return 0

@@ -10,11 +10,9 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from backend.drafters.base import Drafter
-from backend.drafters.checkpoint import write_text_atomically
 from backend.engine.protocol import DecodeRequest
 from backend.engine.remember import register_version
 from backend.engine.workbench import Workbench
@@ -23,6 +21,7 @@ from backend.jobs.bystanders import Bystanders
 from backend.jobs.context import JobContext
 from backend.jobs.cost_config import CostJobConfig
 from backend.jobs.opening import holding
+from backend.jobs.places import write_result
 from backend.jobs.tune_conditions import measured_with
 from backend.targets.memory import available_bytes, kv_bytes_per_token
 from backend.targets.target import Target
@@ -179,15 +178,8 @@ def _finished(
     items = context.items()
     curve = curve_from_items(items)
     text = json.dumps(curve.to_dict()) + "\n"
-    place = context.folder / FILE
-    context.folder.mkdir(parents=True, exist_ok=True)
-    write_text_atomically(place, text)
-    if config.out is not None:
-        copy = Path(config.out).expanduser()
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        write_text_atomically(copy, text)
     return {
-        "file": str(Path(config.out).expanduser() if config.out is not None else place),
+        "file": str(write_result(context.folder, FILE, text, config.out)),
         "rounds": len(items) - 1,
         "knee_rows": curve.knee(),
         "plain_step_ms": curve.plain(1, min(curve.contexts)).ms,

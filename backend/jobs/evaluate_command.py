@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
-from pathlib import Path
 from typing import Any
 
-from backend.jobs.as_text import add_config_options, config_of
-from backend.jobs.recorded import add_store_arguments, run_command
+from backend.jobs.as_text import add_config_options
+from backend.jobs.recorded import add_store_arguments, run_and_read
 from backend.settings import Settings
 
 HEAD = ("set", "drafter", "T", "rows", "length", "speedup", "95 %", "v", "c", "o", "tokens/s", "repeated", "prompts")
@@ -27,10 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Measure and print; raises HeadwayError for anything the person can mend."""
-    config = config_of("evaluate", args)
-    with tempfile.TemporaryDirectory() as work:
-        done = run_command("evaluate", config, args, settings, Path(work))
-        found = json.loads(Path(done["table"]).read_text(encoding="utf-8"))
+    _, _, found = run_and_read("evaluate", args, settings, "table")
     if args.json:
         print(json.dumps(found, ensure_ascii=False))
         return 0

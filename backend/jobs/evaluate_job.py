@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from backend.acceptance import Rule, SamplingSettings
 from backend.analysis.counts import PromptCounts, prompt_counts
 from backend.analysis.evaluation import MEAN, PLAIN, Part, part_from_dict, table
@@ -23,9 +21,8 @@ from backend.data.prompts import Prompt, read_prompts
 from backend.data.templates import encode_chat
 from backend.decoding.loop import DecodeSettings, decode
 from backend.drafters.base import Drafter
-from backend.drafters.checkpoint import read_meta, write_json_atomically
-from backend.drafters.registry import folder_of
-from backend.engine.conditions import device_name, packages, tree_conditions
+from backend.drafters.checkpoint import write_json_atomically
+from backend.engine.conditions import drafted_with, measured_on, tree_conditions
 from backend.engine.lease import holder_of, try_lease
 from backend.engine.protocol import DecodeRequest
 from backend.engine.remember import register_version
@@ -260,13 +257,7 @@ def _setup(
     """The conditions of all parts, as plain JSON."""
     described = {
         "target": target.name,
-        "version": target.identity.to_dict(),
-        "device": device_name(target.device),
-        "dtype": str(target.dtype).removeprefix("torch."),
-        "threads": torch.get_num_threads(),
-        "packages": packages(),
-        "attention": target.attention,
-        "min_width": target.min_width,
+        **measured_on(target),
         "contenders": {name: _described(one) for name, one in contenders.items()},
         "sets": {
             name: {"prompts": len(one.prompts), "broken": one.num_broken, "left_out": one.num_left_out,
@@ -281,14 +272,10 @@ def _setup(
 
 
 def _described(contender: Contender) -> dict[str, Any]:
-    drafter, folder = contender.drafter, folder_of(contender.spec)
     return {
-        "spec": contender.spec,
+        **drafted_with(contender.spec, contender.drafter),
         "tree": contender.tree,
-        "name": drafter.name,
-        "family": drafter.family,
-        "weights": read_meta(folder).weights_sha256 if folder is not None else None,
-        **tree_conditions(drafter),
+        **tree_conditions(contender.drafter),
         "warnings": contender.warnings,
     }
 

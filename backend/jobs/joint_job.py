@@ -17,7 +17,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from backend.data.answers import Answer
+from backend.data.answers import Answer, read_any
 from backend.drafters.checkpoint import DrafterMeta, flush_to_disk, read_meta, write_json_atomically
 from backend.drafters.learning import Evaluation
 from backend.drafters.medusa.recipe import RECIPE
@@ -30,7 +30,7 @@ from backend.jobs.locks import only_one
 from backend.jobs.opening import holding, open_for
 from backend.jobs.places import chosen_place, release
 from backend.jobs.provenance import provenance
-from backend.jobs.train_job import check_tokens, read_any
+from backend.jobs.train_job import check_tokens
 from backend.targets.loading import load_model
 from backend.targets.opening import open_target
 from backend.targets.target import Target

@@ -59,6 +59,17 @@ def _claim(folder: Path, parent: Path, place: Path) -> bool:
         raise HeadwayError(f"{parent} can't be written to: {error.strerror}.") from None
 
 
+def write_result(folder: Path, name: str, text: str, out: str | None) -> Path:
+    """Keep `text` as `name` in the job's folder, and at `out` too where somebody wants it there; returns the place to
+    tell. Raises HeadwayError when one can't be written.
+    """
+    places = [folder / name, *([Path(out).expanduser()] if out is not None else [])]
+    for place in places:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_text_atomically(place, text)
+    return places[-1]
+
+
 def release(place: Path) -> None:
     """Remove the claim once something stands there."""
     (place.parent / f".{place.name}.claimed").unlink(missing_ok=True)

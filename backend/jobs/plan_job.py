@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from backend.data.answers import Answer
+from backend.data.answers import Answer, read_any
 from backend.drafters.base import Drafter
 from backend.drafters.layer.starting import layer_like
 from backend.drafters.learning import Learner
@@ -20,7 +20,7 @@ from backend.jobs.configs import TrainJobConfig
 from backend.jobs.context import JobContext
 from backend.jobs.opening import holding
 from backend.jobs.plan_config import PlanJobConfig
-from backend.jobs.train_job import check_tokens, first_texts, read_any
+from backend.jobs.train_job import check_tokens, first_texts
 from backend.targets.loading import choose_device
 from backend.targets.opening import open_target
 from backend.targets.target import Target

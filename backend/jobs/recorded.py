@@ -7,6 +7,7 @@ The same command after a kill goes on with the same job. Knows no kind of job.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import tempfile
@@ -17,6 +18,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from backend.errors import Cancelled, HeadwayError
+from backend.jobs.as_text import config_of
 from backend.jobs.carry_out import carry_out, on_signals
 from backend.jobs.console import say
 from backend.jobs.context import ConsoleContext
@@ -55,6 +57,20 @@ def run_command(
     with Store.open(args.db or settings.database) as store:
         job = obtain(store, kind, config)
         return _recorded(store, job, args.json, settings)
+
+
+def run_and_read(
+    kind: str, args: argparse.Namespace, settings: Settings, file: str
+) -> tuple[BaseModel, dict[str, Any], dict[str, Any]]:
+    """(config, result, JSON of the file that the result names under `file`) of the job that the arguments describe.
+
+    Raises as run_command does.
+    """
+    config = config_of(kind, args)
+    with tempfile.TemporaryDirectory() as work:  # a job that nothing records has its folder here
+        done = run_command(kind, config, args, settings, Path(work))
+        found: dict[str, Any] = json.loads(Path(done[file]).read_text(encoding="utf-8"))
+    return config, done, found
 
 
 def obtain(store: Store, kind: str, config: BaseModel, parent_id: str | None = None) -> JobRecord:

@@ -57,7 +57,7 @@ def train_drafter(
 
 def _first_answers(source: Path, count: int, place: Path) -> Path:
     """The first `count` answers as a file of their own; the same content whenever it is made."""
-    from backend.jobs.train_job import read_any
+    from backend.data.answers import read_any
 
     answers = read_any(source)
     if count > len(answers):

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from backend.data.answers import Answer, read_answers, unpack_answers
+from backend.data.answers import Answer, read_any
 from backend.drafters.checkpoint import DrafterMeta, read_meta
 from backend.drafters.learning import Learner
 from backend.drafters.recipe import Recipe, recipe_of
@@ -194,16 +194,6 @@ class _Training:
 def first_texts(answers: Sequence[Answer]) -> list[tuple[int, ...]]:
     """Some whole texts, for families that measure the target's states before they learn."""
     return [tuple(answer.prompt_ids) + tuple(answer.answer_ids) for answer in answers[:NUM_MEASURED]]
-
-
-def read_any(path: Path) -> Sequence[Answer]:
-    """Answers of a growing or a packed file. Raises HeadwayError when there are none."""
-    if not path.is_file():
-        raise HeadwayError(f"There is no file {path}; make answers with `distill` first.")
-    answers = unpack_answers(path) if path.suffix == ".npz" else read_answers(path).answers
-    if not answers:
-        raise HeadwayError(f"{path} holds no answers; make some with `distill` first.")
-    return answers
 
 
 def check_tokens(config: TrainJobConfig, answers: Sequence[Answer], target: Target) -> None:

@@ -9,34 +9,15 @@ from typing import Any
 import torch
 
 from backend.drafters.base import Drafter
-from backend.drafters.checkpoint import read_meta
-from backend.drafters.registry import folder_of
-from backend.engine.conditions import device_name, packages
+from backend.engine.conditions import device_name, drafted_with, measured_on
 from backend.errors import HeadwayError
 from backend.targets.target import Target
 
 
 def measured_with(target: Target, spec: str, drafter: Drafter) -> dict[str, Any]:
     """As plain JSON."""
-    folder = folder_of(spec)
-    found = {
-        "target": target.name,
-        "version": target.identity.to_dict(),
-        "device": device_name(target.device),
-        "dtype": str(target.dtype).removeprefix("torch."),
-        "threads": torch.get_num_threads(),
-        "packages": packages(),
-        "attention": target.attention,
-        "min_width": target.min_width,
-        "drafter": {
-            "spec": spec,
-            "name": drafter.name,
-            "family": drafter.family,
-            "weights": read_meta(folder).weights_sha256 if folder is not None else None,
-            "tree_paths": drafter.shape.to_json(),
-            "grows": hasattr(drafter, "with_dynamic"),
-        },
-    }
+    tree = {"tree_paths": drafter.shape.to_json(), "grows": hasattr(drafter, "with_dynamic")}
+    found = {"target": target.name, **measured_on(target), "drafter": drafted_with(spec, drafter) | tree}
     plain: dict[str, Any] = json.loads(json.dumps(found))
     return plain
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.analysis.draft_vocab import EVERYTHING, CurvePoint, VocabularyCurve, sizes_up_to, token_order
-from backend.data.answers import Answer, read_answers, unpack_answers
+from backend.data.answers import Answer, read_any
 from backend.errors import HeadwayError
 from backend.jobs.console import say
 from backend.settings import Settings
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         raise HeadwayError(f"--coverage must be above 0 and at most 1, but it is {args.coverage:g}.")
     if not 0 < args.held_out < 1:
         raise HeadwayError(f"--held-out must lie between 0 and 1, but it is {args.held_out:g}.")
-    curve = count(_read(Path(args.answers)), args.held_out, args.coverage, depths, args.vocab_size)
+    curve = count(read_any(Path(args.answers)), args.held_out, args.coverage, depths, args.vocab_size)
     print(json.dumps(as_json(curve)) if args.json else "\n".join(_lines(curve, depths)))
     total = curve.points[-1][0].tokens
     if total < FEW:
@@ -145,12 +145,3 @@ def _depths(text: str) -> list[int]:
     if not depths or not all(1 <= depth <= 64 for depth in depths):
         raise HeadwayError(f"--depths takes whole numbers from 1 to 64 with commas, like 1,2,4, not {text!r}.")
     return depths
-
-
-def _read(path: Path) -> Sequence[Answer]:
-    if not path.is_file():
-        raise HeadwayError(f"There is no file {path}; make answers with `distill` first.")
-    answers = unpack_answers(path) if path.suffix == ".npz" else read_answers(path).answers
-    if not answers:
-        raise HeadwayError(f"{path} holds no answers; make some with `distill` first.")
-    return answers

@@ -12,14 +12,14 @@ from dataclasses import replace
 
 import torch
 
-from backend.drafters.base import Draft, DraftContext, Drafter
+from backend.drafters.base import Around, Draft, DraftContext, Drafter
 from backend.errors import HeadwayError
 from backend.trees import DraftTree, TreeShape, chain
 from backend.trees.tree import PADDING
 from backend.tuning.stopping import refuse_sampled
 
 
-class AdaptiveDrafter:
+class AdaptiveDrafter(Around):
     """`thresholds[d - 1]`: the product of the first d guesses' probabilities that a level d + 1 needs; none: no stops.
     `depths`: from how many rows on how deep is drafted; 0 drafts nothing. More rows than named take the last depth.
 
@@ -33,28 +33,14 @@ class AdaptiveDrafter:
             refuse_sampled(inner.sampled)
             if inner.shape != chain(inner.shape.max_depth):
                 raise HeadwayError("Stops by confidence work along a chain; choose a tree such as chain-4.")
-        self._inner, self._thresholds = inner, tuple(thresholds)
-        self._depths = sorted((depths or {}).items())
-        self.family, self.name, self.reads, self.shape = inner.family, inner.name, inner.reads, inner.shape
-        self.sampled = inner.sampled
+        super().__init__(inner)
+        self._thresholds, self._depths = tuple(thresholds), sorted((depths or {}).items())
 
     def with_shape(self, shape: TreeShape) -> AdaptiveDrafter:
         return AdaptiveDrafter(self._inner.with_shape(shape), self._thresholds, dict(self._depths))
 
     def with_sampled(self, sampled: bool) -> AdaptiveDrafter:
         return AdaptiveDrafter(self._inner.with_sampled(sampled), self._thresholds, dict(self._depths))
-
-    def start(self, rows: int, capacity: int) -> None:
-        self._inner.start(rows, capacity)
-
-    def replace_rows(self, rows: Sequence[int]) -> None:
-        self._inner.replace_rows(rows)
-
-    def read_prompt(self, row: int, tokens: torch.Tensor, states: torch.Tensor) -> None:
-        self._inner.read_prompt(row, tokens, states)
-
-    def move_row(self, source: int, target: int) -> None:
-        self._inner.move_row(source, target)
 
     def draft(self, context: DraftContext) -> Draft:
         # Asked with depth 0, drafters that keep a cache still read what was committed.

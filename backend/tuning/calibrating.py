@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from backend.acceptance import Rule, SamplingSettings
 from backend.analysis.calibration import LEAF, MAX_DEPTH, MISS, UNKNOWN, Walk, kept_confidence
 from backend.decoding.loop import DecodeSettings, decode
 from backend.decoding.records import DecodeResult, StepTrace
-from backend.drafters.base import Draft, DraftContext, Drafter
+from backend.drafters.base import Around, Draft, DraftContext, Drafter
 from backend.drafters.plain.drafter import root_draft
 from backend.errors import HeadwayError
 from backend.targets.target import Target
@@ -73,7 +72,7 @@ def _bush(levels: int, nodes: int, ranks: int) -> TreeShape:
     return TreeShape((*grown.paths, *chain(levels).paths))
 
 
-class Recorder:
+class Recorder(Around):
     """Drafts with a wide tree, remembers it, and hands over a tree without nodes.
 
     `drafts` holds for every row of every step since they were last taken: (tokens and probabilities of the nodes, how
@@ -81,9 +80,8 @@ class Recorder:
     """
 
     def __init__(self, wide: WideTree) -> None:
-        self._inner = wide.drafter
-        self.family, self.name, self.sampled = wide.drafter.family, wide.drafter.name, False
-        self.reads, self.shape = wide.drafter.reads, wide.drafter.shape
+        super().__init__(wide.drafter)
+        self.sampled = False
         self.drafts: deque[tuple[list[int], list[float], int]] = deque()
 
     def with_shape(self, shape: TreeShape) -> Drafter:
@@ -91,18 +89,6 @@ class Recorder:
 
     def with_sampled(self, sampled: bool) -> Recorder:
         return self
-
-    def start(self, rows: int, capacity: int) -> None:
-        self._inner.start(rows, capacity)
-
-    def replace_rows(self, rows: Sequence[int]) -> None:
-        self._inner.replace_rows(rows)
-
-    def read_prompt(self, row: int, tokens: torch.Tensor, states: torch.Tensor) -> None:
-        self._inner.read_prompt(row, tokens, states)
-
-    def move_row(self, source: int, target: int) -> None:
-        self._inner.move_row(source, target)
 
     def draft(self, context: DraftContext) -> Draft:
         made = self._inner.draft(context)
