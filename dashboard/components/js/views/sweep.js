@@ -4,7 +4,7 @@
 // Trials come from the server piece by piece; brushing and picking ask nobody.
 
 import { h, setText } from "../dom.js";
-import { jobCard, jobList } from "../job_card.js";
+import { ShownJob, mountPage } from "../shown_job.js";
 import { onTheme } from "../sweep_canvas.js";
 import { ALL, SweepModel, short } from "../sweep_model.js";
 import { parallel } from "../sweep_parallel.js";
@@ -14,29 +14,15 @@ const QUIETEST_MS = 1000;
 const LISTED = 12; // trials in the table of the best
 
 export function mount(element, feed, gradio) {
-  const page = new Page(feed, gradio);
-  element.replaceChildren(page.node);
-  gradio.watch("value", () => page.take(gradio.props.value));
-  page.take(gradio.props.value);
+  mountPage(element, gradio, new Page(feed, gradio));
 }
 
-class Page {
+class Page extends ShownJob {
   constructor(feed, { trigger }) {
-    this.feed = feed;
+    super(feed, { kind: "sweep", title: "Sweeps", quietestMs: QUIETEST_MS, step: Math.floor });
     this.model = new SweepModel();
     if (window.headway) window.headway.sweep = this.model;
-    this.id = null;
     this.seq = 0;
-    this.at = null;
-    this._asked = "";
-    this._timer = null;
-    this._last = 0;
-    this.problem = h("p", { class: "hw-banner", "data-kind": "error", role: "alert", hidden: true });
-    this.card = h("ul", { class: "hw-jobs" });
-    this.notes = h("ul", { class: "hw-evaluation-notes" });
-    this.conditions = h("p", { class: "hw-conditions" });
-    this.csv = h("a", { class: "hw-small" }, "CSV");
-    this.json = h("a", { class: "hw-small" }, "JSON");
     this.charts = new Charts(this.model);
     this.waiting = h("p", { class: "hw-nothing" });
     this.shown = h("section", { class: "hw-sweep-stack", hidden: true },
@@ -48,63 +34,20 @@ class Page {
       h("h1", {}, "Which settings are best here?"),
       h("p", {}, "A sweep tries settings of decoding or training on the same prompts, drops those that have no chance, and shows what matters and what it costs."),
       h("p", {}, "The example tries a few draft trees and depths with the built-in heads and takes a few minutes. Or choose your own knobs in the form."), start);
-    this.others = null;
-    this.list = h("section", { class: "hw-card", hidden: true }, h("h3", {}, "Sweeps"));
-    this.others = jobList(feed, (row) => row.kind === "sweep", () => this._drawOthers());
-    this.list.append(this.others.node);
-    this._drawOthers();
     this.node = h("div", { class: "hw-sweep" }, this.problem, this.welcome, this.shown, this.list);
-    feed.on((changed) => { if (changed.has("jobs")) this._follow(); });
-    document.addEventListener("visibilitychange", () => { if (!document.hidden) this._follow(); });
   }
 
-  take(value) {
-    if (!value || value.at === this.at) return;
-    this.at = value.at;
-    this._complain(value.error);
-    if (!value.error) this.show(value.job);
-    this.welcome.hidden = this.id !== null || Boolean(value.job);
-  }
-
-  show(id) {
-    if (id === this.id) return;
-    this.id = id;
+  reset() {
     this.seq = 0;
-    this._asked = "";
-    this._card = null;
     this.model.clear();
-    this.card.replaceChildren();
-    this.shown.hidden = !id;
-    const address = new URL(window.location.href);
-    if (id) address.searchParams.set("job", id);
-    else address.searchParams.delete("job");
-    window.history.replaceState(null, "", address);
-    this._drawOthers();
-    if (!id) return;
-    for (const [link, form] of [[this.csv, "csv"], [this.json, "json"]]) link.href = `/headway/sweeps/${encodeURIComponent(id)}.${form}`;
-    this._load();
   }
 
-  /** The list of jobs has changed: bring the card up to date, and the trials when the job has come further. */
-  _follow() {
-    const row = this._row();
-    if (!row || document.hidden) return;
-    this._drawCard(row);
-    const place = `${row.status} ${row.attempt} ${row.progress ? Math.floor(row.progress.done) : ""}`;
-    if (place === this._asked) return;
-    this._asked = place;
-    clearTimeout(this._timer);
-    this._timer = setTimeout(() => this._load(), Math.max(0, this._last + QUIETEST_MS - performance.now()));
+  addresses(id) {
+    const place = `/headway/sweeps/${encodeURIComponent(id)}`;
+    return { csv: `${place}.csv`, json: `${place}.json` };
   }
 
-  _row() {
-    return this.id && (this.feed.jobs || []).find((row) => row.id === this.id);
-  }
-
-  async _load() {
-    const id = this.id;
-    if (!id) return;
-    this._last = performance.now();
+  async load(id) {
     try {
       const data = await this.feed.ask(`/headway/sweeps/${encodeURIComponent(id)}?after=${this.seq}`);
       if (id !== this.id) return;
@@ -112,45 +55,18 @@ class Page {
       this.model.take(data);
       this._draw(data);
     } catch (error) {
-      if (id === this.id) this._complain(error.message);
+      if (id === this.id) this.complain(error.message);
     }
   }
 
-  _complain(sentence) {
-    setText(this.problem, sentence || "");
-    this.problem.hidden = !sentence;
-  }
-
   _draw(data) {
-    this._drawCard(this._row() || data.job);
-    this.notes.replaceChildren(...data.notes.map((note) => h("li", {}, note)));
-    const badge = data.approximate ? h("span", { class: "hw-badge approximate", title: "Typical acceptance changes the output; drift says by how much." }, "approximate") : null;
-    this.conditions.replaceChildren(...[badge, ...data.conditions.map((text) => h("span", {}, text))].filter(Boolean));
+    this.drawHead(data, data.approximate && { text: "approximate", kind: "approximate", why: "Typical acceptance changes the output; drift says by how much." });
     const none = !this.model.rows.length;
     this.charts.node.hidden = none;
     for (const link of [this.csv, this.json]) link.hidden = none;
     this.waiting.hidden = !none;
     const open = ["queued", "running"].includes(data.job.status);
     setText(this.waiting, open ? "The charts fill as soon as the first trial is measured." : "No trial was measured.");
-  }
-
-  _drawCard(row) {
-    if (!this._card) {
-      this._card = jobCard(this.feed, row);
-      this.card.replaceChildren(this._card.node);
-    }
-    this._card.update(row);
-  }
-
-  /** The list without the one that is shown above it. */
-  _drawOthers() {
-    if (!this.others) return; // the list draws itself before it is handed over
-    let count = 0;
-    for (const card of this.others.node.children) {
-      card.hidden = card.dataset.job === this.id;
-      count += !card.hidden;
-    }
-    this.list.hidden = count === 0;
   }
 }
 

@@ -6,19 +6,16 @@
 // All tree sizes of all batches come at once; what is dragged and clicked is drawn here without asking again.
 
 import { h, setText } from "../dom.js";
-import { jobList } from "../job_card.js";
-import { ago } from "../job_card.js";
+import { ago, jobList } from "../job_card.js";
 import { isOpen } from "../jobs.js";
+import { mountPage } from "../shown_job.js";
 import { bestTree } from "../trees_best.js";
 import { confidenceCard, costCard, hitsCard, servingCard } from "../trees_cards.js";
 
 const KINDS = ["calibrate", "cost"];
 
 export function mount(element, feed, gradio) {
-  const page = new Page(feed, gradio);
-  element.replaceChildren(page.node);
-  gradio.watch("value", () => page.take(gradio.props.value));
-  page.take(gradio.props.value);
+  mountPage(element, gradio, new Page(feed, gradio));
 }
 
 class Page {
