@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from backend.acceptance.result import DraftDistribution
-from backend.trees import DraftTree, TreeShape
+from backend.errors import HeadwayError
+from backend.trees import DraftTree, DynamicShape, TreeShape
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,29 @@ class Drafter(Protocol):
     def draft(self, context: DraftContext) -> Draft:
         """Propose a tree for every row."""
         ...
+
+
+def tree_to_fill(
+    name: str,
+    shape: TreeShape,
+    dynamic: DynamicShape | None,
+    num_tokens: int,
+    deepest: int | None = None,
+    because: str = "",
+) -> TreeShape:
+    """The tree that `name` fills, or for a `dynamic` one its largest size.
+
+    num_tokens: that can be drafted; deepest: levels that can be, None for any; because: why, as in "has 4 heads".
+    Raises HeadwayError for a tree that is too deep or too wide.
+    """
+    found = dynamic.bounds() if dynamic is not None else shape
+    if deepest is not None and found.max_depth > deepest:
+        raise HeadwayError(
+            f"The tree is {found.max_depth} deep, but {name} {because}; choose a tree of depth {deepest} or less."
+        )
+    if dynamic is None and max(found.widths, default=0) > num_tokens:
+        raise HeadwayError(f"The tree is wider than the {num_tokens} tokens {name} can draft; make it narrower.")
+    return found
 
 
 class Around:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import DrafterMeta
@@ -62,8 +62,9 @@ def recipe_of(family: str) -> Recipe:
     return recipe
 
 
-def check_weights(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    """Compare weights to start from with a fresh model's. Raises HeadwayError that names the first difference."""
+def take_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Start `model` from weights. Raises HeadwayError that names the first difference when they are another model's."""
+    expected = model.state_dict()
     problems = [f"{name} is missing" for name in sorted(expected.keys() - weights.keys())]
     problems += [f"{name} is unknown" for name in sorted(weights.keys() - expected.keys())]
     problems += [
@@ -76,3 +77,4 @@ def check_weights(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor])
             f"The weights to start from don't fit these settings ({problems[0]}); use the settings they were trained "
             "with."
         )
+    model.load_state_dict(dict(weights))

@@ -10,7 +10,7 @@ from backend.drafters.eagle.config import EagleSettings
 from backend.drafters.eagle.model import EagleHead
 from backend.drafters.eagle.train import empty_head, new_head
 from backend.drafters.layer.recipe import SEED, PairRecipe
-from backend.drafters.recipe import check_weights
+from backend.drafters.recipe import take_weights
 from backend.targets.target import Target
 
 
@@ -28,8 +28,7 @@ class EagleRecipe(PairRecipe):
         if weights is None:
             return new_head(target, tokens, SEED)
         head = empty_head(target, len(tokens))
-        check_weights(weights, head.state_dict())
-        head.load_state_dict(dict(weights))
+        take_weights(head, weights)
         head.hold_target(target)
         return head.to(target.device)
 

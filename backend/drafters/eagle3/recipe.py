@@ -12,7 +12,7 @@ from backend.drafters.eagle3.model import Eagle3Head
 from backend.drafters.eagle3.train import NORMS, default_layers, empty_head, new_head
 from backend.drafters.layer.recipe import SEED, PairRecipe
 from backend.drafters.layer.starting import state_scales
-from backend.drafters.recipe import check_weights
+from backend.drafters.recipe import take_weights
 from backend.errors import HeadwayError
 from backend.targets.target import Target
 
@@ -41,8 +41,7 @@ class Eagle3Recipe(PairRecipe):
             scales = [1.0] * len(reads) if normed or not texts else measured_scales(target, reads, texts)
             return new_head(target, tokens, reads, scales, SEED, **norms)
         head = empty_head(target, len(tokens), reads, **norms)
-        check_weights(weights, head.state_dict())
-        head.load_state_dict(dict(weights))
+        take_weights(head, weights)
         head.hold_embedding(target.embedding_weight().float())
         return head.to(target.device)
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from backend.drafters.base import Draft, DraftContext, Stateless
+from backend.drafters.base import Draft, DraftContext, Stateless, tree_to_fill
 from backend.drafters.growing import grow_dynamic, grow_static
 from backend.drafters.hydra.model import HydraHeads
 from backend.drafters.plain.drafter import root_draft
-from backend.errors import HeadwayError
 from backend.trees import DynamicShape, TreeShape
 
 
@@ -28,17 +27,9 @@ class HydraDrafter(Stateless):
     ) -> None:
         """`dynamic`, where given, is what grows; `shape` then only tells its largest size, and siblings are chosen."""
         config = heads.config
-        shape = dynamic.bounds() if dynamic else shape
-        if shape.max_depth > config.num_heads:
-            raise HeadwayError(
-                f"The tree is {shape.max_depth} deep, but {name} has {config.num_heads} heads; "
-                f"choose a tree of depth {config.num_heads} or less."
-            )
-        if dynamic is None and max(shape.widths, default=0) > config.output_rows:
-            raise HeadwayError(
-                f"The tree is wider than the {config.output_rows} tokens {name} can draft; make it narrower."
-            )
-        self.name, self.heads, self.shape, self.dynamic = name, heads, shape, dynamic
+        count = config.num_heads
+        self.shape = tree_to_fill(name, shape, dynamic, config.output_rows, count, f"has {count} heads")
+        self.name, self.heads, self.dynamic = name, heads, dynamic
         self.sampled = sampled and dynamic is None
 
     def with_shape(self, shape: TreeShape) -> HydraDrafter:

@@ -18,7 +18,7 @@ from backend.drafters.hydra.model import HydraHeads
 from backend.drafters.hydra.train import HydraLearner
 from backend.drafters.layer.token_loss import Teacher
 from backend.drafters.learning import Learner
-from backend.drafters.recipe import check_weights
+from backend.drafters.recipe import take_weights
 from backend.targets.target import Target
 from backend.trees import TreeShape
 
@@ -46,8 +46,7 @@ class HydraRecipe:
         if weights is None:
             heads.initialise(target.lm_head_weight().float().cpu(), tokens)
         else:
-            check_weights(weights, heads.state_dict())
-            heads.load_state_dict(dict(weights))
+            take_weights(heads, weights)
         heads.hold_embedding(target.embedding_weight().float())
         return HydraLearner(heads.to(target.device), settings.loss_settings(), Teacher.of(target, heads.token_map))
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from backend.drafters.base import Draft, DraftContext
+from backend.drafters.base import Draft, DraftContext, tree_to_fill
 from backend.drafters.growing import grow_dynamic, grow_static
 from backend.drafters.layer.attention import KeyBlock, attend
 from backend.drafters.layer.pair_model import PairModel
 from backend.drafters.plain.drafter import root_draft
-from backend.errors import HeadwayError
 from backend.trees import DynamicShape, TreeShape
 
 PROMPT_CHUNK = 2048  #: prompt pairs projected at once
@@ -37,10 +36,8 @@ class PairDrafter:
         dynamic: DynamicShape | None = None,
     ) -> None:
         """`dynamic`, where given, is what grows; `shape` then only tells its largest size."""
-        if dynamic is None and max(shape.widths, default=0) > len(model.token_map):
-            raise HeadwayError(f"The tree is wider than the {len(model.token_map)} tokens {name} can draft.")
         self.family, self.name, self.model, self.dynamic = family, name, model, dynamic
-        self.shape = dynamic.bounds() if dynamic else shape
+        self.shape = tree_to_fill(name, shape, dynamic, len(model.token_map))
         self.sampled = sampled and dynamic is None
         self.reads = model.reads
         self._keys = self._values = torch.empty(0)  # [rows, nkv, capacity, hd]

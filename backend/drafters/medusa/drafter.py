@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import torch
 
-from backend.drafters.base import Draft, DraftContext, Stateless
+from backend.drafters.base import Draft, DraftContext, Stateless, tree_to_fill
 from backend.drafters.best_first import grow_best_first
 from backend.drafters.growing import DynamicShape
 from backend.drafters.independent import fill_static
 from backend.drafters.medusa.model import HeadsForDrafting
 from backend.drafters.plain.drafter import root_draft
-from backend.errors import HeadwayError
 from backend.trees import TreeShape
-from backend.trees.shapes import bounding
 
 
 class MedusaDrafter(Stateless):
@@ -35,17 +33,9 @@ class MedusaDrafter(Stateless):
     ) -> None:
         """`dynamic`, where given, is what grows; `shape` is then only its largest size, and siblings are chosen."""
         config = heads.config
-        shape = bounding(dynamic.depth, dynamic.num_nodes) if dynamic else shape
-        if shape.max_depth > config.num_heads:
-            raise HeadwayError(
-                f"The tree is {shape.max_depth} deep, but {name} has {config.num_heads} heads; "
-                f"choose a tree of depth {config.num_heads} or less."
-            )
-        if dynamic is None and max(shape.widths, default=0) > config.output_rows:
-            raise HeadwayError(
-                f"The tree is wider than the {config.output_rows} tokens {name} can draft; make it narrower."
-            )
-        self.name, self.heads, self.shape, self.dynamic = name, heads, shape, dynamic
+        count = config.num_heads
+        self.shape = tree_to_fill(name, shape, dynamic, config.output_rows, count, f"has {count} heads")
+        self.name, self.heads, self.dynamic = name, heads, dynamic
         self.sampled = sampled and dynamic is None
 
     def with_shape(self, shape: TreeShape) -> MedusaDrafter:

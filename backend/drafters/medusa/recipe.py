@@ -17,7 +17,7 @@ from backend.drafters.medusa.config import MedusaConfig, MedusaSettings
 from backend.drafters.medusa.drafter import MedusaDrafter
 from backend.drafters.medusa.model import HeadsForDrafting, MedusaHeads
 from backend.drafters.medusa.train import MedusaLearner
-from backend.drafters.recipe import check_weights
+from backend.drafters.recipe import take_weights
 from backend.targets.target import Target
 from backend.trees import TreeShape
 
@@ -45,8 +45,7 @@ class MedusaRecipe:
         if weights is None:
             heads.initialise(target.lm_head_weight().float().cpu(), tokens)
         else:
-            check_weights(weights, heads.state_dict())
-            heads.load_state_dict(dict(weights))
+            take_weights(heads, weights)
         return MedusaLearner(heads.to(target.device), settings.loss_settings())
 
     def drafter(self, learner: Learner, target: Target, name: str, shape: TreeShape) -> MedusaDrafter:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from backend.drafters.base import Draft, DraftContext
+from backend.drafters.base import Draft, DraftContext, tree_to_fill
 from backend.drafters.best_first import grow_best_first
 from backend.drafters.growing import DynamicShape, grow_dynamic, grow_static
 from backend.drafters.independent import fill_static
@@ -23,9 +23,7 @@ from backend.drafters.layer.cache import LayerCache, move_all
 from backend.drafters.layer.drafting import PairDrafter
 from backend.drafters.mtp.model import MtpModel, seen_by
 from backend.drafters.plain.drafter import root_draft
-from backend.errors import HeadwayError
 from backend.trees import TreeShape
-from backend.trees.shapes import bounding
 
 PROMPT_CHUNK = 512  #: prompt columns read at once
 
@@ -64,16 +62,9 @@ class MtpDrafter:
         dynamic: DynamicShape | None = None,
     ) -> None:
         """`dynamic`, where given, is what grows; `shape` is then only its largest size, and siblings are chosen."""
-        shape = bounding(dynamic.depth, dynamic.num_nodes) if dynamic else shape
-        modules = model.config.num_modules
-        if shape.max_depth > modules:
-            raise HeadwayError(
-                f"The tree is {shape.max_depth} deep, but {name} has {modules} modules; "
-                f"choose a tree of depth {modules} or less."
-            )
-        if dynamic is None and max(shape.widths, default=0) > len(model.token_map):
-            raise HeadwayError(f"The tree is wider than the {len(model.token_map)} tokens {name} can draft.")
-        self.name, self.model, self.shape, self.dynamic = name, model, shape, dynamic
+        count = model.config.num_modules
+        self.shape = tree_to_fill(name, shape, dynamic, len(model.token_map), count, f"has {count} modules")
+        self.name, self.model, self.dynamic = name, model, dynamic
         self.sampled = sampled and dynamic is None
         self.reads = model.reads
         self.parallel = model.config.form == "parallel"

@@ -19,7 +19,7 @@ from backend.drafters.mtp.checkpoint import save_modules
 from backend.drafters.mtp.config import MtpSettings
 from backend.drafters.mtp.drafter import drafter_of
 from backend.drafters.mtp.train import MtpLearner, empty_model, new_model
-from backend.drafters.recipe import check_weights
+from backend.drafters.recipe import take_weights
 from backend.targets.target import Target
 from backend.trees import TreeShape
 
@@ -42,8 +42,7 @@ class MtpRecipe:
             model = new_model(target, drafted, settings, SEED)
         else:
             model = empty_model(target, len(drafted), settings)
-            check_weights(weights, model.state_dict())
-            model.load_state_dict(dict(weights))
+            take_weights(model, weights)
             model.hold_target(target)
             model = model.to(target.device)
         return MtpLearner(self.family, model, Teacher.of(target, model.token_map), settings.loss_settings())

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from backend.drafters.base import Draft, DraftContext
+from backend.drafters.base import Draft, DraftContext, tree_to_fill
 from backend.drafters.best_first import grow_best_first
 from backend.drafters.growing import DynamicShape
 from backend.drafters.independent import fill_static
@@ -19,9 +19,7 @@ from backend.drafters.layer.attention import KeyBlock, attend
 from backend.drafters.layer.cache import LayerCache, move_all
 from backend.drafters.peagle.model import PeagleHead
 from backend.drafters.plain.drafter import root_draft
-from backend.errors import HeadwayError
 from backend.trees import TreeShape
-from backend.trees.shapes import bounding
 
 PROMPT_CHUNK = 512  #: prompt pairs read at once
 
@@ -40,16 +38,9 @@ class PeagleDrafter:
         dynamic: DynamicShape | None = None,
     ) -> None:
         """`dynamic`, where given, is what grows; `shape` is then only its largest size, and siblings are chosen."""
-        shape = bounding(dynamic.depth, dynamic.num_nodes) if dynamic else shape
-        positions = model.config.num_positions
-        if shape.max_depth > positions:
-            raise HeadwayError(
-                f"The tree is {shape.max_depth} deep, but {name} drafts {positions} tokens at once; "
-                f"choose a tree of depth {positions} or less."
-            )
-        if dynamic is None and max(shape.widths, default=0) > len(model.token_map):
-            raise HeadwayError(f"The tree is wider than the {len(model.token_map)} tokens {name} can draft.")
-        self.name, self.model, self.shape, self.dynamic = name, model, shape, dynamic
+        count = model.config.num_positions
+        self.shape = tree_to_fill(name, shape, dynamic, len(model.token_map), count, f"drafts {count} tokens at once")
+        self.name, self.model, self.dynamic = name, model, dynamic
         self.sampled = sampled and dynamic is None
         self.reads = model.reads
         self._caches: list[LayerCache] = []

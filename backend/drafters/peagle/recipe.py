@@ -20,7 +20,7 @@ from backend.drafters.peagle.checkpoint import save_head
 from backend.drafters.peagle.config import PeagleSettings
 from backend.drafters.peagle.drafter import PeagleDrafter
 from backend.drafters.peagle.train import PeagleLearner, empty_head, new_head
-from backend.drafters.recipe import check_weights
+from backend.drafters.recipe import take_weights
 from backend.errors import HeadwayError
 from backend.targets.target import Target
 from backend.trees import TreeShape
@@ -50,8 +50,7 @@ class PeagleRecipe:
             head = new_head(target, drafted, settings, scales, SEED)
         else:
             head = empty_head(target, len(drafted), settings)
-            check_weights(weights, head.state_dict())
-            head.load_state_dict(dict(weights))
+            take_weights(head, weights)
             head.hold_embedding(target.embedding_weight().float())
             head = head.to(target.device)
         return PeagleLearner(self.family, head, Teacher.of(target, head.token_map), settings.loss_settings())
