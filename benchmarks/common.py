@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from backend.data.prompts import Prompt, read_prompts
-from backend.data.templates import encode_chat
 from backend.engine.conditions import device_name, packages
 from backend.errors import HeadwayError
+from backend.jobs.asking import encode_first
 from backend.settings import Settings
 from backend.targets.loading import load_model
 from backend.targets.opening import open_target
@@ -49,10 +49,8 @@ def prompt_sets(paths: Sequence[str], limit: int) -> dict[str, list[Prompt]]:
 
 
 def first_turn_ids(target: Target, prompt: Prompt, room: int) -> list[int]:
-    """The first user turn through the target's template; raises HeadwayError when it leaves no `room` in the
-    context.
-    """
-    ids = encode_chat(target.tokenizer, [{"role": "user", "content": prompt.turns[0]}])
+    """What is asked first, through the template; raises HeadwayError when it leaves no `room` in the context."""
+    ids = encode_first(target, prompt)
     if len(ids) + room > target.max_context:
         raise HeadwayError(f"{prompt.question_id} has {len(ids)} tokens, too many for {target.name}.")
     return ids

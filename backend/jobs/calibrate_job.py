@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from backend.data.prompts import Prompt, read_prompts
-from backend.data.templates import encode_chat
 from backend.engine.protocol import DecodeRequest
 from backend.engine.remember import register_version
 from backend.engine.workbench import Workbench
 from backend.errors import Cancelled, HeadwayError
+from backend.jobs.asking import first_question
 from backend.jobs.calibrate_config import SETUP, CalibrateJobConfig
 from backend.jobs.context import JobContext
 from backend.jobs.opening import holding
@@ -98,11 +98,8 @@ def _questions(target: Target, prompts: list[Prompt], room: int) -> tuple[list[Q
     """The prompts that leave `room` tokens, and how many do not."""
     found = []
     for number, prompt in enumerate(prompts):
-        try:
-            ids = encode_chat(target.tokenizer, prompt.question(0))
-        except HeadwayError:
-            continue  # it holds text that this tokenizer can't take
-        if len(ids) + room <= target.max_context:
+        ids = first_question(target, prompt, room)
+        if ids is not None:
             found.append(Question(number, prompt, ids))
     if not found:
         raise HeadwayError(

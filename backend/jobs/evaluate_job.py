@@ -18,7 +18,6 @@ from backend.acceptance import Rule, SamplingSettings
 from backend.analysis.counts import PromptCounts, prompt_counts
 from backend.analysis.evaluation import MEAN, PLAIN, Part, part_from_dict, table
 from backend.data.prompts import Prompt, read_prompts
-from backend.data.templates import encode_chat
 from backend.decoding.loop import DecodeSettings, decode
 from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import write_json_atomically
@@ -28,6 +27,7 @@ from backend.engine.protocol import DecodeRequest
 from backend.engine.remember import register_version
 from backend.engine.workbench import Workbench
 from backend.errors import Cancelled, HeadwayError
+from backend.jobs.asking import first_question
 from backend.jobs.bystanders import Bystanders
 from backend.jobs.context import JobContext
 from backend.jobs.evaluate_config import SETUP, Block, EvaluateJobConfig, blocks, contender_key
@@ -213,18 +213,11 @@ def _contenders(config: EvaluateJobConfig, bench: Workbench, target: Target) -> 
 
 
 def _encoded(target: Target, prompts: Sequence[Prompt], num_broken: int, room: int) -> PromptSet:
-    """What is asked first, through the target's template with the row's tools; prompts that don't fit are left out for
-    every contender alike. Later questions would need answers that are not there.
-    """
+    """What is asked first; prompts that don't fit are left out for every contender alike."""
     kept, ids = [], []
     for prompt in prompts:
-        try:
-            encoded = encode_chat(
-                target.tokenizer, prompt.question(0), tools=prompt.tools, special_tokens=prompt.special_tokens
-            )
-        except HeadwayError:
-            continue  # it holds text that this tokenizer can't take
-        if len(encoded) + room <= target.max_context:
+        encoded = first_question(target, prompt, room)
+        if encoded is not None:
             kept.append(prompt)
             ids.append(encoded)
     if not kept:

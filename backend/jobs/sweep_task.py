@@ -18,11 +18,11 @@ from typing import Any
 
 from backend.data.prompts import read_prompts
 from backend.data.rows import iter_rows
-from backend.data.templates import encode_chat
 from backend.decoding.loop import DecodeSettings, decode
 from backend.decoding.records import DecodeResult
 from backend.drafters.base import Drafter
 from backend.errors import Cancelled, HeadwayError
+from backend.jobs.asking import encode_first
 from backend.jobs.sweep_config import SweepJobConfig
 from backend.targets.target import Target
 
@@ -50,7 +50,7 @@ class TaskScore:
         rows = []
         for prompt in read_prompts(path, config.limit).prompts:
             if prompt.turns and prompt.turns[0] in answers:
-                ids = encode_chat(target.tokenizer, prompt.question(0))
+                ids = encode_first(target, prompt)
                 rows.append(TaskRow(prompt.question_id, answers[prompt.turns[0]], ids))
         if not rows:
             raise HeadwayError(f"{path} holds no prompt with an `answer`, so nothing can be scored by it.")

@@ -18,7 +18,6 @@ from backend.acceptance import Rule, SamplingSettings
 from backend.analysis.counts import PromptCounts, prompt_counts, totals_of
 from backend.analysis.drift import Drift, accepted_flags, distinct, diversity, drift_of, perplexity
 from backend.data.prompts import read_prompts
-from backend.data.templates import encode_chat
 from backend.decoding.loop import DecodeSettings, decode
 from backend.decoding.records import DecodeResult, StepTrace
 from backend.drafters.base import Drafter
@@ -27,6 +26,7 @@ from backend.engine.conditions import device_name, packages
 from backend.engine.protocol import DecodeRequest
 from backend.engine.workbench import Workbench
 from backend.errors import Cancelled, HeadwayError
+from backend.jobs.asking import first_question
 from backend.jobs.bystanders import Bystanders
 from backend.jobs.sweep_config import SweepJobConfig
 from backend.jobs.sweep_task import TaskScore
@@ -142,13 +142,8 @@ class TrialBench:
             path = Path(name).expanduser()
             for prompt in read_prompts(path, config.limit).prompts:
                 row += config.samples
-                try:
-                    ids = encode_chat(
-                        target.tokenizer, prompt.question(0), tools=prompt.tools, special_tokens=prompt.special_tokens
-                    )
-                except HeadwayError:
-                    ids = []  # it holds text that this tokenizer can't take
-                if not ids or len(ids) + config.max_new_tokens + DEEPEST > target.max_context:
+                ids = first_question(target, prompt, config.max_new_tokens + DEEPEST)
+                if ids is None:
                     self._left_out += 1
                     continue
                 for sample in range(config.samples):
