@@ -44,14 +44,26 @@ def grouped_attention(
     kv_heads = key.shape[1]
     group = heads // kv_heads
     folded = query.reshape(batch, kv_heads, group * rows, query.shape[-1])
-    mask = attention_mask
-    if mask is not None and group > 1:
-        mask = mask.expand(batch, 1, rows, key.shape[2]).repeat(1, 1, group, 1)
+    mask = attention_mask if attention_mask is None or group == 1 else _for_group(attention_mask, query, key, group)
     if softcap is None and s_aux is None:
         out = scaled_dot_product_attention(folded, key, value, attn_mask=mask, scale=scaling)
     else:
         out = _explicit(folded, key, value, mask, scaling, softcap, s_aux, group)
     return out.reshape(batch, heads, rows, -1).transpose(1, 2), None
+
+
+def _for_group(mask: Tensor, query: Tensor, key: Tensor, group: int) -> Tensor:
+    """`mask` for the folded rows [B, 1, group * rows, keys]; a single row is broadcast and needs no copy.
+
+    Kept on the mask itself, so that the layers of a pass, which all see the same one, fold it once and not each.
+    """
+    batch, _heads, rows, _d = query.shape
+    if rows == 1:
+        return mask
+    kept: dict[int, Tensor] = mask.__dict__.setdefault("headway_folded", {})
+    if group not in kept:
+        kept[group] = mask.expand(batch, 1, rows, key.shape[2]).repeat(1, 1, group, 1)
+    return kept[group]
 
 
 def _explicit(

@@ -19,6 +19,7 @@ from backend.errors import HeadwayError
 from backend.targets import attention, tree_pass
 from backend.targets.identity import VersionIdentity
 from backend.targets.kv_cache import KVCache
+from backend.targets.norms import shorten_norms
 from backend.targets.packed_linear import PackedFrom, pack_model
 from backend.targets.tree_pass import MaskInputs, PassOutput
 from backend.trees import DraftTree
@@ -54,7 +55,7 @@ class Target:
         pack: bool = True,
         packed_from: PackedFrom | None = None,
     ) -> None:
-        """`pack`: lay matrices out for few rows; `packed_from`: from how many rows on that pays (see kernels.py)."""
+        """`pack`: make the model ready for few rows (matrices, norms); `packed_from`: see kernels.py."""
         self.model, self.tokenizer, self.identity, self.name = model.eval(), tokenizer, identity, name
         self.model.requires_grad_(False)
         self.config = model.config.get_text_config(decoder=True)
@@ -79,6 +80,7 @@ class Target:
         self.packed_from = packed_from  #: for drafters, whose matrices go through the same kernels
         if pack:
             pack_model(model, packed_from)
+            shorten_norms(model)
             self._head = model.get_output_embeddings()
 
     # -- weights that drafters start from ------------------------------------------------------------------------------
