@@ -37,6 +37,10 @@ COMMANDS = {
     "sweep": ("backend.jobs.sweep_command", "try settings of decoding or training and say which is best"),
     "db": ("backend.jobs.db_command", "copy or upgrade the database; list and delete files nothing refers to"),
     "runs": ("backend.jobs.runs_command", "list and show stored runs"),
+    "vllm-setup": ("backend.jobs.vllm_setup_command", "install vLLM into an environment of its own"),
+    "vllm": ("backend.jobs.vllm_command", "run a vLLM server with a drafter, or watch a running one"),
+    "load-test": ("backend.jobs.load_command", "measure a server under load, with a drafter and without"),
+    "compare-serving": ("backend.jobs.compare_command", "hold vLLM's acceptance against Headway's own"),
     "jobs": ("backend.jobs.jobs_command", "list jobs, show, stop, pause or resume one, read its log"),
 }
 

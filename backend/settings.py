@@ -15,18 +15,28 @@ from backend.errors import HeadwayError
 
 @dataclass(frozen=True)
 class Settings:
-    """`home`: what must be kept (store, trained drafters). `cache`: what can be made again (converted models)."""
+    """`home`: what must be kept (store, trained drafters). `cache`: what can be made again (converted models). `vllm`:
+    the environment vLLM runs in, when it is not the home folder's own.
+    """
 
     home: Path
     cache: Path
+    vllm: Path | None = None
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] | None = None) -> Settings:
-        """Reads HEADWAY_HOME (default ~/.local/share/headway) and HEADWAY_CACHE (default ~/.cache/headway)."""
+        """Reads HEADWAY_HOME (default ~/.local/share/headway), HEADWAY_CACHE (default ~/.cache/headway) and
+        HEADWAY_VLLM.
+        """
         values = os.environ if environ is None else environ
         home = values.get("HEADWAY_HOME") or "~/.local/share/headway"
         cache = values.get("HEADWAY_CACHE") or "~/.cache/headway"
-        return cls(home=Path(home).expanduser().absolute(), cache=Path(cache).expanduser().absolute())
+        vllm = values.get("HEADWAY_VLLM")
+        return cls(
+            home=Path(home).expanduser().absolute(),
+            cache=Path(cache).expanduser().absolute(),
+            vllm=Path(vllm).expanduser().absolute() if vllm else None,
+        )
 
     def make_folders(self) -> None:
         """Make both folders where they are missing; HeadwayError that names the variable when one can't be made."""
@@ -62,3 +72,8 @@ class Settings:
     def features(self) -> Path:
         """Cached hidden states, one folder a content: jobs over the same answers share them."""
         return self.cache / "features"
+    @property
+    def vllm_env(self) -> Path:
+        """vLLM's own environment: where it is, or where it would be made."""
+        return self.vllm or self.home / "vllm"
+

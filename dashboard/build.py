@@ -22,6 +22,7 @@ from dashboard.pages.runs import runs_page
 from dashboard.pages.sweep import sweep_page
 from dashboard.pages.train import train_page
 from dashboard.pages.trees import trees_page
+from dashboard.pages.serve import serve_page
 from dashboard.routes import OldLinks, headway_routes
 from dashboard.runs import Runs
 from dashboard.services import Services
@@ -41,6 +42,7 @@ def pages(runs: Runs) -> list[tuple[str, str, Page]]:
         ("Train", "/train", train_page),
         ("Evaluate", "/evaluate", evaluate_page),
         ("Trees", "/trees", trees_page),
+        ("Serve", "/serve", serve_page),
         ("Sweep", "/sweep", sweep_page),
         ("Runs", "/runs", runs_page),
         ("Learn", "/learn", learn_page),

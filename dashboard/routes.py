@@ -34,6 +34,7 @@ from dashboard.streams import run_events
 from dashboard.tasks import Tasks
 from dashboard.trees import Trees, tree_routes
 
+from dashboard.serving import Serving, serving_routes
 MEDIA_TYPES = {"js": "text/javascript", "css": "text/css"}
 
 
@@ -74,6 +75,7 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         Route("/headway/runs/{run_id}/share", share, methods=["POST"]),
         *evaluation_routes(Tables(jobs)),
         *tree_routes(Trees(jobs)),
+        *serving_routes(Serving(jobs)),
         *sweep_routes(Sweeps(jobs)),
         *job_routes(jobs, heartbeat_s),
         *data_routes(Datasets(services, jobs), Tasks()),

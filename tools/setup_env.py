@@ -73,8 +73,9 @@ def redact(text: str) -> str:
     return re.sub(r"(\w+://)[^/@\s]+@", r"\1***@", text)
 
 
-def venv_python() -> Path:
-    return VENV / "Scripts" / "python.exe" if os.name == "nt" else VENV / "bin" / "python"
+def venv_python(venv: Path | None = None) -> Path:
+    folder = venv or VENV
+    return folder / "Scripts" / "python.exe" if os.name == "nt" else folder / "bin" / "python"
 
 
 def digest(names: Sequence[str]) -> str:
@@ -119,45 +120,48 @@ def find_device() -> str:
     return "cuda"
 
 
-def pip(*arguments: str) -> None:
-    """Runs pip in .venv. Its progress goes to the terminal if there is one, its errors to the log.
+def pip(*arguments: str, venv: Path | None = None, log: Path | None = None) -> None:
+    """Runs pip in .venv or another one. Its progress goes to the terminal if there is one, its errors to the log.
 
     Raises SetupError with the reason in words.
     """
-    command = [str(venv_python()), "-m", "pip", "install", "--disable-pip-version-check", "--retries", "2", *arguments]
-    with LOG.open("a", encoding="utf-8") as log:
-        log.write(redact(f"$ pip {' '.join(command[3:])}\n"))
-        log.flush()
+    quiet = ("--disable-pip-version-check", "--retries", "2")
+    command = [str(venv_python(venv)), "-m", "pip", "install", *quiet, *arguments]
+    notes = log or LOG
+    with notes.open("a", encoding="utf-8") as file:
+        file.write(redact(f"$ pip {' '.join(command[3:])}\n"))
+        file.flush()
         # Never to stdout: that belongs to the program started afterwards, which may print JSON.
         out = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
         done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, errors="replace")
         errors = redact(done.stderr)
-        log.write(errors)
+        file.write(errors)
     if done.returncode == 0:
         return
     for pattern, sentence in PIP_FAILURES.items():
         if re.search(pattern, errors):
             kind = NoBuild if pattern == NO_BUILD else SetupError
-            raise kind(f"{sentence} Details are in {LOG.name}.")
-    raise SetupError(f"pip stopped with exit code {done.returncode}: see {LOG.name}.")
+            raise kind(f"{sentence} Details are in {notes.name}.")
+    raise SetupError(f"pip stopped with exit code {done.returncode}: see {notes.name}.")
 
 
-def make_venv() -> None:
-    """Makes .venv unless a working one is there. Never clears a folder that is not a virtual environment."""
-    if venv_python().exists():
-        probe = subprocess.run([str(venv_python()), "-m", "pip", "--version"], capture_output=True)
+def make_venv(venv: Path | None = None) -> None:
+    """Makes .venv, or another one, unless a working one is there. Never clears a folder that is none."""
+    folder = venv or VENV
+    if venv_python(folder).exists():
+        probe = subprocess.run([str(venv_python(folder)), "-m", "pip", "--version"], capture_output=True)
         if probe.returncode == 0:
             return
-    if VENV.exists() and not (VENV / "pyvenv.cfg").exists():
-        raise SetupError(f"{VENV} exists and is not a virtual environment: move it away.")
-    say(f"making {VENV}")
-    made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], capture_output=True, text=True)
+    if folder.exists() and not (folder / "pyvenv.cfg").exists():
+        raise SetupError(f"{folder} exists and is not a virtual environment: move it away.")
+    say(f"making {folder}")
+    made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], capture_output=True, text=True)
     if made.returncode != 0:
         words = made.stdout + made.stderr
         if "ensurepip" in words:
             raise SetupError("This Python cannot make virtual environments: install its venv package "
                              "(Debian and Ubuntu: apt install python3-venv).")  # fmt: skip
-        raise SetupError(f"Making .venv failed: {(words.strip().splitlines() or ['no reason given'])[-1]}")
+        raise SetupError(f"Making {folder.name} failed: {(words.strip().splitlines() or ['no reason given'])[-1]}")
 
 
 def cpu_index_reachable() -> bool:
@@ -168,16 +172,16 @@ def cpu_index_reachable() -> bool:
         return False
 
 
-def install_cpu_torch(wanted: str) -> None:
+def install_cpu_torch(wanted: str, venv: Path | None = None, log: Path | None = None) -> None:
     """On Linux, PyPI's torch brings gigabytes of CUDA; the CPU build has the same version with +cpu behind it.
 
     Looked for at PyTorch's CPU index where that answers, else wherever this machine's pip looks (a mirror may have it).
     """
     if cpu_index_reachable():
-        pip(f"{wanted}+cpu", "--extra-index-url", TORCH_CPU_INDEX)
+        pip(f"{wanted}+cpu", "--extra-index-url", TORCH_CPU_INDEX, venv=venv, log=log)
         return
     try:
-        pip(f"{wanted}+cpu")
+        pip(f"{wanted}+cpu", venv=venv, log=log)
     except NoBuild:
         say("PyTorch's CPU index cannot be reached: torch comes from the default index and may bring CUDA, gigabytes")
 
@@ -197,9 +201,9 @@ def install_base(device: str) -> None:
 
 
 @contextmanager
-def only_one() -> Iterator[None]:
+def only_one(place: Path | None = None) -> Iterator[None]:
     """Two terminals may start at once: the second waits for the first."""
-    with LOCK.open("w") as lock:
+    with (place or LOCK).open("w") as lock:
         if os.name != "nt":
             import fcntl
 

@@ -63,7 +63,11 @@ def popen_worker(arguments: Sequence[str], settings: Settings, job_id: str) -> P
     database, listed[place] = listed[place], FROM_STDIN
     folder = settings.jobs / job_id
     folder.mkdir(parents=True, exist_ok=True)
-    places = {"HEADWAY_HOME": str(settings.home), "HEADWAY_CACHE": str(settings.cache)}
+    places = {
+        "HEADWAY_HOME": str(settings.home),
+        "HEADWAY_CACHE": str(settings.cache),
+        "HEADWAY_VLLM": str(settings.vllm or ""),
+    }
     # The worker works where we do, so that relative paths mean the same, and finds the code wherever that is.
     modules = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     environ = {**os.environ, **places, "PYTHONPATH": modules}

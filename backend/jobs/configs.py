@@ -38,6 +38,9 @@ class DistillJobConfig(TargetConfig, DistillConfig):
     prompts: tuple[Text, ...] = Field(min_length=1, description="prompt file: JSONL with turns, ShareGPT or Alpaca")
     limit: int | None = Field(None, ge=1, description="only the first N prompts of each file")
     out: Text | None = Field(None, description="JSONL that grows; default: NAME.jsonl among the home folder's answers")
+    endpoint: Text | None = Field(
+        None, description="URL of a running vLLM server that answers in the target's place; default: the own loop"
+    )
     pack: Text | None = Field(None, description="also write all answers into one small packed .npz at the end")
     name: Name | None = Field(None, description="name of the answers; default: made of target and prompt file")
 

@@ -23,8 +23,12 @@ from backend.jobs.locks import only_one
 from backend.jobs.opening import holding, open_for
 from backend.jobs.places import chosen_place, release
 from backend.jobs.provenance import provenance
+from backend.jobs.served import refuse_sampling_at
+from backend.serving.client import base_url
+from backend.serving.distilling import endpoint_answerer
+from backend.serving.waiting import server_info
 from backend.targets.target import Target
-from backend.training.distill import DistillProgress, distill, in_order, num_answers
+from backend.training.distill import Answerer, DistillProgress, distill, in_order, num_answers
 
 
 def run(config: DistillJobConfig, context: JobContext) -> dict[str, Any]:
@@ -38,7 +42,7 @@ def run(config: DistillJobConfig, context: JobContext) -> dict[str, Any]:
     out = chosen_place(context.folder, config.out, context.settings.answers, name, ".jsonl")
     with only_one(out.with_name(f".{out.name}.lock"), str(out), patience_s=2):
         sweep(out.parent, f".{out.name}*.partial")
-        target = open_for(config, context)
+        target = open_for(_on_the_side(config), context)
         version_id = None
         if context.store is not None:
             version_id = register_version(context.store, target)
@@ -90,11 +94,25 @@ def _distill(
     def progressed(progress: DistillProgress) -> None:
         context.progress(progress.answers, total, "answers", f"{progress.tokens:,} tokens")
 
-    done = distill(target, prompts, answering, out, progressed, context.should_stop, context.log)
+    answerer = None if config.endpoint is None else endpoint_of(config, context, target)
+    done = distill(target, prompts, answering, out, progressed, context.should_stop, context.log, answerer)
     if context.should_stop() and done.answers < total:
         raise Cancelled(f"Stopped after {done.answers} of {total} answers; it can go on.")
     in_order(out, prompts, answering)
     return done
+
+
+def _on_the_side(config: DistillJobConfig) -> DistillJobConfig:
+    """Where a server answers, the target is only wanted for its tokenizer and its identity: beside, on the CPU."""
+    return config if config.endpoint is None else config.model_copy(update={"device": "cpu", "dtype": "float32"})
+
+
+def endpoint_of(config: DistillJobConfig, context: JobContext, target: Target) -> Answerer:
+    """The server as who answers. Raises HeadwayError for one that can't sample while it drafts, or is none."""
+    info = server_info(base_url(config.endpoint or ""))
+    refuse_sampling_at(info.url, max(config.temperatures), context)
+    context.log(f"{info.model} at {info.url} answers" + (f" ({info.version})." if info.version else "."))
+    return endpoint_answerer(info.url, info.model, target.eos_token_ids)
 
 
 def _registered(

@@ -33,6 +33,9 @@ DOING = {
     "calibrate": "calibrating",
     "cost": "timing",
     "sweep": "sweeping",
+    "vllm": "serving",
+    "load-test": "loading a server",
+    "compare-serving": "comparing",
 }
 
 
@@ -46,6 +49,7 @@ class JobKind:
         config_at, run_at: `module:name` of the config class and of `run(config, context) -> dict`.
         lower: which settings to lower when memory runs out.
         output: the config's field that names the file or folder it writes, "" when there is none.
+        beside: the config's field that names a server which runs anyway; with it the job needs no device of its own.
     """
 
     name: str
@@ -54,6 +58,11 @@ class JobKind:
     run_at: str
     lower: tuple[str, ...]
     output: str = "out"
+    beside: str = ""
+
+    def needs_device(self, config: Mapping[str, Any]) -> bool:
+        """Whether a job with this config works on the device itself."""
+        return not (self.beside and config.get(self.beside))
 
     @property
     def doing(self) -> str:
@@ -136,6 +145,7 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
             "backend.jobs.configs:DistillJobConfig",
             "backend.jobs.distill_job:run",
             ("batch", "max_new_tokens"),
+            beside="endpoint",
         ),
         JobKind(
             "train",
@@ -190,6 +200,33 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
             "backend.jobs.sweep_job:run",
             ("max_new_tokens", "limit"),
             output="",
+        ),
+        JobKind(
+            "vllm",
+            "Serve",
+            "backend.jobs.vllm_config:VllmJobConfig",
+            "backend.jobs.vllm_job:run",
+            ("max_num_seqs", "max_model_len"),
+            output="",
+            beside="url",
+        ),
+        JobKind(
+            "load-test",
+            "Load",
+            "backend.jobs.load_config:LoadJobConfig",
+            "backend.jobs.load_job:run",
+            ("clients", "max_num_seqs"),
+            output="",
+            beside="url",
+        ),
+        JobKind(
+            "compare-serving",
+            "Compare",
+            "backend.jobs.compare_config:CompareServingConfig",
+            "backend.jobs.compare_job:run",
+            ("batch", "max_num_seqs"),
+            output="",
+            beside="url",
         ),
     )
 }

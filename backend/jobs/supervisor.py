@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Protocol
 
 from backend.jobs.attendant import Attendant, Launch, popen_worker
-from backend.jobs.kinds import COMMAND_TAG
+from backend.jobs.kinds import COMMAND_TAG, JOB_KINDS
 from backend.settings import Settings
 from storage import JobRecord, Store, StoreError, owner_is_alive
 from storage.owner import owner_token
@@ -25,6 +25,7 @@ from storage.owner import owner_token
 TICK_S = 0.5
 HUNG_S = 60.0
 CLOSE_S = 30.0
+BESIDE = "beside"  #: place of a job that needs no device
 
 
 class Gate(Protocol):
@@ -162,7 +163,12 @@ class Supervisor:
         attendant.start()
 
     def _place(self, job: JobRecord) -> str:
-        """Jobs of one place take turns; "auto" stands for the engine's own device."""
+        """Jobs of one place take turns; "auto" stands for the engine's own device. Jobs that only ask a
+        server which runs anyway are in nobody's way but each other's.
+        """
+        kind = JOB_KINDS.get(job.kind)
+        if kind is not None and not kind.needs_device(job.config):
+            return f"{BESIDE} {job.config.get(kind.beside)} {job.kind}"
         own, asked = self._device.removesuffix(":0"), job.device.removesuffix(":0")
         return "auto" if asked in ("auto", own) or own in ("auto", "cpu") else asked
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from backend.acceptance import Rule, SamplingSettings
 from backend.data.answers import Answer, AnswerKey, AnswerWriter, read_answers
@@ -23,6 +24,16 @@ from backend.drafters.plain.drafter import PlainDrafter
 from backend.errors import HeadwayError
 from backend.targets.target import Target
 from backend.training.config import DistillConfig
+
+
+class Answerer(Protocol):
+    """Whoever answers prompts (token ids by number) at a temperature: yields (number, tokens, finish reason) as answers
+    end, in any order. Cancelled, it ends early.
+    """
+
+    def __call__(
+        self, prompts: Mapping[int, list[int]], temperature: float, config: DistillConfig, cancelled: Callable[[], bool]
+    ) -> Iterator[tuple[int, Sequence[int], str]]: ...
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,7 @@ def distill(
     report: Callable[[DistillProgress], None] = lambda progress: None,
     cancelled: Callable[[], bool] = lambda: False,
     say: Callable[[str], None] = lambda sentence: None,
+    answerer: Answerer | None = None,
 ) -> DistillProgress:
     """Write the target's answers to `out`, one JSON line each; goes on where an earlier attempt at the same file
     stopped.
@@ -68,8 +80,8 @@ def distill(
     Later turns of a conversation see the target's own earlier answers at the same temperature; after an empty answer a
     conversation ends. Where a row has tool calls, its own conversation up to each answer is given instead, since a
     tool's output belongs to the call that asked for it. A prompt that does not leave room for an answer in the
-    target's context is left out, and `say` gets a sentence that names it. Raises HeadwayError when there is nothing to
-    answer or a prompt can't be rendered.
+    target's context is left out, and `say` gets a sentence that names it. `answerer`: who answers; default: the decode
+    loop. Raises HeadwayError when there is nothing to answer or a prompt can't be rendered.
     """
     if not prompts:
         raise HeadwayError("There are no prompts to answer; choose a file with at least one.")
@@ -81,7 +93,7 @@ def distill(
     with AnswerWriter(out) as writer:
         for wave in _waves(prompts, config):
             missing = [task for task in wave if task.key() not in known]
-            for answer in _answer(target, missing, config, known, cancelled, say):
+            for answer in _answer(target, missing, config, known, cancelled, say, answerer or _own_loop(target)):
                 writer.write(answer)
                 known[answer.key] = answer
                 progress = DistillProgress(progress.answers + 1, progress.tokens + len(answer.answer_ids), total)
@@ -164,8 +176,9 @@ def _answer(
     known: Mapping[AnswerKey, Answer],
     cancelled: Callable[[], bool],
     say: Callable[[str], None],
+    answerer: Answerer,
 ) -> Iterator[Answer]:
-    """Decode tasks of one turn and temperature together."""
+    """Answer tasks of one turn and temperature together."""
     encoded: list[tuple[_Task, list[int]]] = []
     room = target.max_context - config.max_new_tokens
     for task in tasks:
@@ -180,27 +193,41 @@ def _answer(
     # Rows decoded together all read as much cache as the longest of them, so neighbours should be of like length.
     encoded.sort(key=lambda pair: len(pair[1]))
     by_number = {task.number: (task, ids) for task, ids in encoded}
-    settings = DecodeSettings(
-        max_new_tokens=config.max_new_tokens,
-        rule=Rule("rejection"),
-        sampling=SamplingSettings(temperature=tasks[0].temperature if tasks else 0.0),
-        seed=config.seed,
-    )
-    prompts = [ids for _, ids in by_number.values()]
-    for record in decode(target, PlainDrafter(), prompts, settings, config.batch, cancelled, list(by_number)):
-        if isinstance(record, DecodeResult) and record.finish_reason != "cancelled":
-            task, ids = by_number[record.row]
-            yield Answer(
-                question_id=task.prompt.question_id,
-                category=task.prompt.category,
-                prompt_ids=tuple(ids),
-                answer_ids=tuple(record.tokens),
-                temperature=task.temperature,
-                seed=task.seed,
-                finish_reason=record.finish_reason,
-                truncated=record.finish_reason == "length",
-                turn=task.turn,
-            )
+    temperature = tasks[0].temperature if tasks else 0.0
+    asked = {number: ids for number, (_, ids) in by_number.items()}
+    for number, tokens, reason in answerer(asked, temperature, config, cancelled):
+        task, ids = by_number[number]
+        yield Answer(
+            question_id=task.prompt.question_id,
+            category=task.prompt.category,
+            prompt_ids=tuple(ids),
+            answer_ids=tuple(tokens),
+            temperature=task.temperature,
+            seed=task.seed,
+            finish_reason=reason,
+            truncated=reason == "length",
+            turn=task.turn,
+        )
+
+
+def _own_loop(target: Target) -> Answerer:
+    """Plain decoding of many rows at once."""
+
+    def answer(
+        prompts: Mapping[int, list[int]], temperature: float, config: DistillConfig, cancelled: Callable[[], bool]
+    ) -> Iterator[tuple[int, Sequence[int], str]]:
+        settings = DecodeSettings(
+            max_new_tokens=config.max_new_tokens,
+            rule=Rule("rejection"),
+            sampling=SamplingSettings(temperature=temperature),
+            seed=config.seed,
+        )
+        listed = list(prompts.values())
+        for record in decode(target, PlainDrafter(), listed, settings, config.batch, cancelled, list(prompts)):
+            if isinstance(record, DecodeResult) and record.finish_reason != "cancelled":
+                yield record.row, record.tokens, record.finish_reason
+
+    return answer
 
 
 def _encoded(target: Target, task: _Task, config: DistillConfig, known: Mapping[AnswerKey, Answer]) -> list[int] | None:

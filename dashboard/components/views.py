@@ -47,6 +47,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "evaluate_note": (),  # value {text, problem}
     "evaluate_text": (),  # value {text}
     "trees": ("begin", "measure"),  # value {plotly, jobs, error, at}
+    "serve": (),  # value {vllm, job, error, at}
     "sweep": ("quick",),  # value {job, error, at}
     "sweep_form": ("edit", "act"),  # see its file; edit {typed}, act {action, typed}
     "sweep_text": (),  # value {text}

@@ -31,6 +31,9 @@ WATCH = {
     "calibrate": "/trees",
     "cost": "/trees",
     "sweep": "/sweep",
+    "vllm": "/serve",
+    "load-test": "/serve",
+    "compare-serving": "/serve",
 }
 
 

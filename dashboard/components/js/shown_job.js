@@ -12,7 +12,7 @@ export function mountPage(element, gradio, page) {
 }
 
 /**
- * To derive from. A page gives `kind`, `title` of the list, `quietestMs` between questions, and `step(done)`: what of the
+ * To derive from. A page gives `kind` (or several), `title` of the list, `quietestMs` between questions, and `step(done)`: what of the
  * progress has to change before it asks again. It has `welcome` and `shown`, puts `card`, `notes`, `conditions`, `csv` and
  * `json` where it likes, and says `reset()`, `addresses(id)` -> {csv, json}, and `async load(id)`.
  */
@@ -33,9 +33,10 @@ export class ShownJob {
     this.conditions = h("p", { class: "hw-conditions" });
     this.csv = h("a", { class: "hw-small" }, "CSV");
     this.json = h("a", { class: "hw-small" }, "JSON");
+    const kinds = [kind].flat();
     this.others = null;
     this.list = h("section", { class: "hw-card", hidden: true }, h("h3", {}, title));
-    this.others = jobList(feed, (row) => row.kind === kind, () => this._drawOthers());
+    this.others = jobList(feed, (row) => kinds.includes(row.kind), () => this._drawOthers());
     this.list.append(this.others.node);
     this._drawOthers();
     feed.on((changed) => { if (changed.has("jobs")) this._follow(); });
