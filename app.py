@@ -65,6 +65,7 @@ def main(argv: list[str] | None = None) -> int:
         sub = choices.add_parser(name, help=summary, description=summary)
         if words[0] == name:  # only the command at hand is imported: --help and runs stay quick
             importlib.import_module(module).add_arguments(sub)
+            importlib.import_module("backend.jobs.as_text").take_config_file(sub)
     args = parser.parse_args(words)
     return _run(args)
 

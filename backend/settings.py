@@ -59,6 +59,11 @@ class Settings:
         return self.home / "drafters"
 
     @property
+    def exports(self) -> Path:
+        """Where drafters are written for engines unless a job is told otherwise."""
+        return self.home / "exports"
+
+    @property
     def jobs(self) -> Path:
         """One folder a job: its log, checkpoints and whatever it needs to go on."""
         return self.home / "jobs"

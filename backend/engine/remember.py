@@ -5,29 +5,52 @@ Knows both sides' records and nothing of decoding.
 
 from __future__ import annotations
 
+from typing import Any
+
 from backend.drafters.checkpoint import read_meta
 from backend.drafters.registry import folder_of
+from backend.targets.identity import VersionIdentity as TargetIdentity
 from backend.targets.target import Target
 from storage import Store, VersionIdentity
 
 
 def register_version(store: Store, target: Target) -> str:
     """The id of this target's version, recorded if it is new."""
-    known = target.identity
-    identity = VersionIdentity(
+    return store.register_version(
+        _identity(target.identity),
+        label=target.name,
+        source=target.name,
+        model_type=target.config.model_type,
+        num_parameters=target.num_parameters,
+    ).id
+
+
+def recorded_version(store: Store | None, identity: Any) -> str | None:
+    """The id of the version with this identity, as conditions and drafters name it; None when it is not recorded."""
+    if store is None:
+        return None
+    try:
+        wanted = _identity(TargetIdentity.from_dict(identity))
+    except (ValueError, TypeError, AttributeError):
+        return None
+    found = (one.id for one in store.list_versions() if one.identity == wanted)
+    return next(found, None)
+
+
+def recorded_drafter(store: Store | None, weights_hash: str | None, version_id: str) -> str | None:
+    """The id of the heads with these weights for this version; None when they are not recorded."""
+    known = store.list_drafters(version_id) if store is not None and weights_hash else []
+    return next((one.id for one in known if one.weights_hash == weights_hash), None)
+
+
+def _identity(known: TargetIdentity) -> VersionIdentity:
+    return VersionIdentity(
         weights_id=known.weights_id,
         tokenizer_id=known.tokenizer_id,
         template_id=known.template_id,
         adapter_id=None if known.adapter_id == "none" else known.adapter_id,
         quantisation=None if known.quantisation == "none" else known.quantisation,
     )
-    return store.register_version(
-        identity,
-        label=target.name,
-        source=target.name,
-        model_type=target.config.model_type,
-        num_parameters=target.num_parameters,
-    ).id
 
 
 def register_drafter(store: Store, spec: str, version_id: str) -> str | None:

@@ -23,7 +23,7 @@ from backend.formats.facts import TargetFacts
 from backend.formats.folder import Files, write_files
 from backend.formats.own import Own, read_own
 from backend.formats.parts import ExportOptions, Parts
-from backend.formats.readme import draft_depth, readme_of, tuning_of
+from backend.formats.readme import draft_depth, readme_of, serving_command, tuning_of
 from backend.targets.identity import VersionIdentity, check_match
 from backend.targets.loading import LoadedModel
 
@@ -49,6 +49,7 @@ class Exported:
     tensors: int
     num_bytes: int
     notes: tuple[str, ...]
+    command: str | None = None  #: that serves it, run in the folder above; None where no engine runs it
 
     def to_dict(self) -> dict[str, Any]:
         """What `export --json` prints."""
@@ -60,6 +61,7 @@ class Exported:
             "tensors": self.tensors,
             "bytes": self.num_bytes,
             "notes": list(self.notes),
+            "command": self.command,
         }
 
 
@@ -102,7 +104,8 @@ def export_drafter(
     beside = loaded.tokenizer.save_pretrained if inside and loaded is not None else None
     write_files(out, Files(config, tensors, readme, note, parts.pickle, beside))
     size = sum(one.numel() * one.element_size() for one in tensors.values())
-    return Exported(out, options.engine, own.family, depth, len(tensors), size, tuple(parts.notes))
+    command = serving_command(own, options, facts, tuning, out)
+    return Exported(out, options.engine, own.family, depth, len(tensors), size, tuple(parts.notes), command)
 
 
 def parts_of(own: Own, options: ExportOptions, facts: TargetFacts) -> Parts:

@@ -96,20 +96,33 @@ def _stand_ins(facts: TargetFacts, name: str, options: ExportOptions) -> list[st
     return ["", f"{target}`{name}` is this folder: run the command in the folder above it, or write the whole path."]
 
 
-def _vllm(own: Own, options: ExportOptions, facts: TargetFacts, tuning: Tuning, depth: int, name: str) -> list[str]:
-    inside = own.family == "mtp"  # the folder is the target itself
+def serving_command(own: Own, options: ExportOptions, facts: TargetFacts, tuning: Tuning, out: Path) -> str | None:
+    """Shell text, to be run in the folder above `out`; None for the reference's layout, which no engine serves."""
+    depth = draft_depth(own, tuning, options)
+    if options.engine == "vllm":
+        served, config = _vllm_config(own, facts, tuning, depth, out.name)
+        return f"vllm serve {served} --speculative-config '{json.dumps(config)}'"
+    return _sglang_command(own, options, facts, tuning, depth, out.name) if options.engine == "sglang" else None
+
+
+def _vllm_config(own: Own, facts: TargetFacts, tuning: Tuning, depth: int, name: str) -> tuple[str, dict[str, Any]]:
+    """What is served, and vLLM's `speculative_config`."""
     config: dict[str, Any] = {"method": own.family, "model": name, "num_speculative_tokens": depth}
-    served = name if inside else facts.name
+    inside = own.family == "mtp"  # the folder is the target itself
     if inside:
         del config["model"]
     if tuning.schedule:
         config["num_speculative_tokens_per_batch_size"] = [list(one) for one in tuning.schedule]
-    text = json.dumps(config)
+    return (name if inside else facts.name), config
+
+
+def _vllm(own: Own, options: ExportOptions, facts: TargetFacts, tuning: Tuning, depth: int, name: str) -> list[str]:
+    served, config = _vllm_config(own, facts, tuning, depth, name)
     lines = [
         "vLLM drafts chains, no trees. Start the server with",
         "",
         "```sh",
-        f"vllm serve {served} --speculative-config '{text}'",
+        f"vllm serve {served} --speculative-config '{json.dumps(config)}'",
         "```",
         "",
         "or in Python:",
@@ -129,18 +142,24 @@ def _vllm(own: Own, options: ExportOptions, facts: TargetFacts, tuning: Tuning, 
     return lines
 
 
-def _sglang(own: Own, options: ExportOptions, facts: TargetFacts, tuning: Tuning, depth: int, name: str) -> list[str]:
+def _sglang_command(own: Own, options: ExportOptions, facts: TargetFacts, tuning: Tuning, depth: int, name: str) -> str:
     shape = tuning.shape
     nodes = shape.num_nodes if options.max_tokens is None else max(shape.num_nodes, depth)
     numbers = three_numbers(depth, max(1, max(shape.max_children, default=1)), nodes)["sglang"]
     words = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in numbers.items())
     algorithm = "EAGLE3" if own.family == "eagle3" else "EAGLE"
+    return (
+        f"python -m sglang.launch_server --model-path {facts.name} --speculative-algorithm {algorithm} \\\n"
+        f"    --speculative-draft-model-path {name} {words}"
+    )
+
+
+def _sglang(own: Own, options: ExportOptions, facts: TargetFacts, tuning: Tuning, depth: int, name: str) -> list[str]:
     lines = [
         "Start the server with",
         "",
         "```sh",
-        f"python -m sglang.launch_server --model-path {facts.name} --speculative-algorithm {algorithm} \\",
-        f"    --speculative-draft-model-path {name} {words}",
+        _sglang_command(own, options, facts, tuning, depth, name),
         "```",
         "",
         f"The three numbers belong to the tree ({tuning.source}): levels, most children of a node, and nodes. SGLang "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,8 @@ from backend.errors import HeadwayError
 from backend.jobs.kinds import JOB_KINDS
 from backend.jobs.options import add_options, given, leaves, words
 
+MANY = ("*", "+")  #: an argument that is a list
+
 
 def as_command(kind: str, config: BaseModel) -> str:
     """Shell text that does the same as the job."""
@@ -28,9 +31,13 @@ def as_command(kind: str, config: BaseModel) -> str:
 
 def as_yaml(kind: str, config: BaseModel) -> str:
     """The file that `python app.py KIND --config FILE` takes; settings that are left open are left out."""
-    data = config.model_dump(mode="json", exclude_none=True)
-    text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=1000)
-    return f"# python app.py {kind} --config FILE.yaml\n{text}"
+    return settings_file(kind, config.model_dump(mode="json", exclude_none=True))
+
+
+def settings_file(command: str, data: Mapping[str, Any]) -> str:
+    """The text of a file with these settings, and the command that takes it."""
+    text: str = yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True, width=1000)
+    return f"# python app.py {command} --config FILE.yaml\n{text}"
 
 
 def config_from_file(kind: str, path: str | Path) -> BaseModel:
@@ -102,17 +109,30 @@ def read_mapping(path: str | Path) -> dict[str, Any]:
 
 def add_config_options(parser: argparse.ArgumentParser, kind: str) -> None:
     """Every setting of a kind as an option, and `--config`."""
-    parser.add_argument("--config", metavar="FILE.yaml", help="settings from a file; options given here win over it")
-    add_options(parser, JOB_KINDS[kind].config)
+    model = JOB_KINDS[kind].config
+    take_config_file(parser, model)
+    add_options(parser, model)
 
 
 def config_of(kind: str, args: argparse.Namespace, typed: Mapping[str, Any] | None = None) -> BaseModel:
     """The config that `--config` and the options after it ask for; `typed` is what options beside the config's own
     mean. Raises HeadwayError.
     """
-    data = read_mapping(args.config) if args.config else {}
-    asked = merged(given(args, JOB_KINDS[kind].config), typed or {})
-    return validated(kind, merged(data, asked))
+    return validated(kind, asked_of(kind, args, typed))
+
+
+def asked_of(kind: str, args: argparse.Namespace, typed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The same before it is checked."""
+    model = JOB_KINDS[kind].config
+    asked = merged(given(args, model), typed or {})
+    return merged(_settings_in(read_mapping(args.config), args, model) if args.config else {}, asked)
+
+
+def _settings_in(data: Mapping[str, Any], args: argparse.Namespace, model: type[BaseModel]) -> dict[str, Any]:
+    """What a file says of the config; its other lines are options of the command and were taken when it was parsed."""
+    own = {leaf.name for leaf in leaves(model)} | set(model.model_fields)
+    others = set(vars(args)) - own
+    return {key: value for key, value in data.items() if key.replace("-", "_") not in others}
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,23 +144,25 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
-def take_config_file(parser: argparse.ArgumentParser) -> None:
-    """`--config FILE.yaml` for a command whose settings are its options: the file's values become the defaults.
+def take_config_file(parser: argparse.ArgumentParser, model: type[BaseModel] | None = None) -> None:
+    """`--config FILE.yaml` for a command, unless it has it already: what the file says becomes the options' defaults.
 
-    A key is an option's name without dashes. An option of a group that excludes each other takes the file's other
-    members of the group away.
+    A key is an option's name without dashes, or the name of an argument without an option. An option of a group that
+    excludes each other takes the file's other members of the group away. Settings of `model` are left to config_of.
     """
+    if "--config" in parser._option_string_actions:
+        return
     parser.add_argument("--config", metavar="FILE.yaml", help="settings from a file; options given here win over it")
     plain = parser.parse_known_args
 
     def parse(args: Any = None, namespace: Any = None) -> Any:
-        typed = [str(word).partition("=")[0] for word in args or ()]
+        words_typed = [str(word) for word in args or ()]
+        typed = [word.partition("=")[0] for word in words_typed]
         if "--config" in typed:
             place = typed.index("--config")
-            word = str(args[place])
-            path = word.partition("=")[2] or (str(args[place + 1]) if place + 1 < len(args) else "")
+            path = words_typed[place].partition("=")[2] or "".join(words_typed[place + 1 : place + 2])
             try:
-                _set_defaults(parser, read_mapping(path), typed)
+                _set_defaults(parser, read_mapping(path), typed, model)
             except HeadwayError as error:
                 parser.exit(2, f"{error}\n")
         return plain(args, namespace)
@@ -148,8 +170,15 @@ def take_config_file(parser: argparse.ArgumentParser) -> None:
     parser.parse_known_args = parse  # type: ignore[method-assign]
 
 
-def _set_defaults(parser: argparse.ArgumentParser, data: dict[str, Any], typed: list[str]) -> None:
+def _set_defaults(
+    parser: argparse.ArgumentParser, data: dict[str, Any], typed: list[str], model: type[BaseModel] | None
+) -> None:
     actions = {action.dest: action for action in parser._actions if action.dest not in ("help", "config")}
+    if model is not None:
+        own = {leaf.name for leaf in leaves(model)} | set(model.model_fields)
+        data = {
+            key: value for key, value in data.items() if (name := key.replace("-", "_")) in actions and name not in own
+        }
     for key, value in data.items():
         name = key.replace("-", "_")
         if name not in actions:
@@ -162,25 +191,35 @@ def _set_defaults(parser: argparse.ArgumentParser, data: dict[str, Any], typed: 
             group.required = False
             if any(option in typed for other in group._group_actions for option in other.option_strings):
                 continue
-        if value is None:
-            continue
+        if value is None or (isinstance(action, argparse._AppendAction) and set(action.option_strings) & set(typed)):
+            continue  # what is typed would be added to the file's, and it should win over it
+        if not action.option_strings:  # an argument that the file names may be left out
+            action.nargs = "*" if action.nargs in MANY else "?"
         action.required = False
-        parser.set_defaults(**{name: _checked(action, key, value)})
+        action.default = _checked(action, key, value)
+        parser.set_defaults(**{name: action.default})
 
 
 def _checked(action: argparse.Action, key: str, value: Any) -> Any:
     """The value as the option itself would have made it. Raises HeadwayError."""
     try:
-        if isinstance(action, argparse._AppendAction):
+        if isinstance(action, argparse._AppendAction) or action.nargs in MANY:
             listed = value if isinstance(value, list) else [value]
             return [action.type(str(one)) if callable(action.type) else str(one) for one in listed]
         if action.nargs == 0:
             if not isinstance(value, bool):
                 raise ValueError
             return value
-        made = action.type(str(value)) if callable(action.type) else str(value)
+        made = action.type(_as_typed(value)) if callable(action.type) else _as_typed(value)
     except (ValueError, TypeError, argparse.ArgumentTypeError):
         raise HeadwayError(f"The setting {key!r} can't be {value!r}; see --help for what it takes.") from None
     if action.choices is not None and made not in action.choices:
         raise HeadwayError(f"The setting {key!r} must be one of {', '.join(map(str, action.choices))}, not {value!r}.")
     return made
+
+
+def _as_typed(value: Any) -> str:
+    """As one types it: a list with commas, anything deeper as JSON."""
+    if isinstance(value, list) and not any(isinstance(one, (list, dict)) for one in value):
+        return ",".join(map(str, value))
+    return json.dumps(value) if isinstance(value, (list, dict)) else str(value)

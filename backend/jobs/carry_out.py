@@ -41,18 +41,19 @@ class Outcome:
     failure: BaseException | None = None
 
 
-def carry_out(context: StoreContext, grace_s: float = 0.0) -> Outcome:
+def carry_out(context: StoreContext, grace_s: float = 0.0, complain: Callable[[str], None] | None = None) -> Outcome:
     """Run the context's job and end it in the store. Raises StoreError when the store can't be reached any more.
 
     grace_s: how long an older attempt that still holds the job's folder is waited for before it is killed.
+    complain: who is told why the job failed; default: the job's log.
     """
     with context:
-        outcome = _attempt(context, grace_s)
+        outcome = _attempt(context, grace_s, complain or context.log)
         context.end(outcome.status, result=outcome.result, error=outcome.error)
     return outcome
 
 
-def _attempt(context: StoreContext, grace_s: float) -> Outcome:
+def _attempt(context: StoreContext, grace_s: float, complain: Callable[[str], None]) -> Outcome:
     kind = JOB_KINDS.get(context.job.kind)
     config: BaseModel | None = None
     try:
@@ -72,9 +73,9 @@ def _attempt(context: StoreContext, grace_s: float) -> Outcome:
         if isinstance(error, UnavailableError):
             return Outcome("interrupted", error=str(error), failure=error)
         told = sentence(error, kind or _UNKNOWN, config)
-        context.log(told)
+        complain(told)
         if not isinstance(error, HeadwayError):
-            context.log("".join(traceback.format_exception(error)).rstrip())
+            complain("".join(traceback.format_exception(error)).rstrip())
         return Outcome("failed", error=told, failure=error)
 
 

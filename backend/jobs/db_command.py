@@ -31,7 +31,7 @@ from storage import (
     upgrade_database,
 )
 
-OUTPUTS = ("answers", "drafters")  #: made to be kept: deleted only when asked for by name
+OUTPUTS = ("answers", "drafters", "exports")  #: made to be kept: deleted only when asked for by name
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", metavar="FILE", help="backup: where the copy goes")
     parser.add_argument("--yes", action="store_true", help="gc: delete what it lists")
     parser.add_argument(
-        "--outputs", action="store_true", help="gc: also trained drafters and distilled answers that no row refers to"
+        "--outputs", action="store_true", help="gc: also drafters, answers and exports that no row refers to"
     )
     parser.add_argument("--db", metavar="PATH_OR_URL", help="database; default: runs.db in Headway's home folder")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
@@ -190,6 +190,7 @@ def _homes(settings: Settings) -> dict[str, Path]:
         "features": settings.features,
         "answers": settings.answers,
         "drafters": settings.drafters,
+        "exports": settings.exports,
         "artifacts": settings.home / "artifacts",
     }
 

@@ -20,7 +20,6 @@ from backend.engine.conditions import check_request, decode_settings, encode_req
 from backend.engine.protocol import DecodeRequest, Message
 from backend.engine.workbench import Workbench
 from backend.errors import HeadwayError
-from backend.jobs.as_text import take_config_file
 from backend.jobs.console import counting_bar, loading_bar, say
 from backend.settings import Settings
 
@@ -100,7 +99,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--force", action="store_true", help="use heads of another version all the same")
     add_machine_arguments(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a prompt on stdout, nothing else")
-    take_config_file(parser)
 
 
 def add_machine_arguments(parser: argparse.ArgumentParser) -> None:

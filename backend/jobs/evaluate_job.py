@@ -296,7 +296,8 @@ def _finished(context: JobContext, skipped: list[str]) -> dict[str, Any]:
     write_json_atomically(place, {"setup": items[SETUP], "rows": [row.to_dict() for row in rows]})
     whole = [row for row in rows if row.category is None]
     over_all = [row for row in whole if row.set == MEAN] or whole
-    brief = ("contender", "set", "temperature", "batch", "acceptance_length", "speedup", "num_prompts")
+    brief = ("contender", "set", "temperature", "batch", "acceptance_length", "speedup", "num_prompts", "num_paired",
+             "num_same")  # fmt: skip
     return {
         "table": str(place),
         "answers": sum(len(part.answers) for part in parts),

@@ -1,66 +1,41 @@
-"""`export`: write a drafter as an engine reads it, with the command that serves it. Writes one folder, no store."""
+"""`export`: write a drafter as an engine reads it, with the command that serves it, and check what was written.
+
+Turns arguments or a file into the job's config, runs the job and says what was written.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
-from backend.drafters.checkpoint import read_meta
-from backend.errors import HeadwayError
-from backend.formats.export import DTYPES, ENGINES, export_drafter
-from backend.formats.facts import facts_of
-from backend.formats.parts import ExportOptions
-from backend.jobs.console import loading_bar, say
+from backend.jobs.as_text import add_config_options, config_of
+from backend.jobs.recorded import add_store_arguments, run_command
 from backend.settings import Settings
-from backend.targets.loading import load_model
-from backend.targets.opening import open_target
 from backend.words import bytes_in_words
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("drafter", metavar="DRAFTER", help="the folder of a trained drafter, or builtin-medusa")
-    parser.add_argument("--engine", required=True, choices=ENGINES, help="who will read it; own: Headway itself")
-    parser.add_argument("--out", required=True, metavar="DIR", help="the folder to write, whole or not at all")
-    parser.add_argument("--target", metavar="NAME", help="the target it was trained for; not needed for own")
-    parser.add_argument("--speculators", action="store_true", help="EAGLE-3 for vllm in the speculators format")
-    parser.add_argument("--full-head", action="store_true", help="Medusa: score the whole vocabulary, without a map")
-    parser.add_argument("--embedding", action="store_true", help="write a copy of the target's embedding too")
+    # The short way to say --drafter; left out, it leaves that option alone.
     parser.add_argument(
-        "--num-tokens", type=int, metavar="K", help="tokens drafted at a time; default: the depth of the tree"
-    )
-    parser.add_argument("--tuned", metavar="FILE", help="what `tune-tree --json` printed: its tree and its schedule")
-    parser.add_argument("--dtype", default="stored", choices=["stored", *DTYPES], help="numbers of the weights")
-    parser.add_argument("--force", action="store_true", help="export for a target of another version all the same")
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+        "drafter", nargs="?", default=argparse.SUPPRESS, metavar="DRAFTER",
+        help="the folder of a trained drafter, or builtin-medusa",
+    )  # fmt: skip
+    add_config_options(parser, "export")
+    add_store_arguments(parser)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Export and say what was written. Raises HeadwayError."""
-    from backend.drafters.registry import folder_of
-
-    folder = folder_of(args.drafter)
-    if folder is None or not folder.is_dir():
-        raise HeadwayError(f"There is no drafter folder {args.drafter}; give the folder that training wrote.")
-    if args.num_tokens is not None and not 1 <= args.num_tokens <= 64:
-        raise HeadwayError(f"--num-tokens must lie between 1 and 64, but it is {args.num_tokens}.")
-    if args.engine != "own" and not args.target:
-        raise HeadwayError("Name the target that the drafter was trained for with --target.")
-    facts = loaded = None
-    if args.engine != "own":
-        facts = facts_of(open_target(args.target, settings, "cpu", "float32", progress=loading_bar(args.json)))
-    options = ExportOptions(args.engine, args.speculators, args.full_head, args.embedding, max_tokens=args.num_tokens)
-    tuned = None if args.tuned is None else Path(args.tuned)
-    if args.engine != "own" and read_meta(folder).family == "mtp":  # unlike an opened one, its weights are not packed
-        loaded = load_model(args.target, "cpu", "float32", settings=settings)
-    written = export_drafter(folder, Path(args.out), options, facts, args.dtype, tuned, args.force, loaded)
+    done = run_command("export", config_of("export", args), args, settings)
     if args.json:
-        print(json.dumps(written.to_dict()))
+        print(json.dumps(done))
         return 0
-    size = bytes_in_words(written.num_bytes)
-    print(f"Wrote {written.out}: {written.family} for {written.engine}, {written.tensors} tensors, {size}.")
-    for note in written.notes:
-        say(note)
-    if args.engine != "own":
-        print(f"{written.out / 'README.md'} has the command that serves it.")
+    size = bytes_in_words(done["bytes"])
+    print(f"Wrote {done['out']}: {done['family']} for {done['engine']}, {done['tensors']} tensors, {size}.")
+    if done["check"] is None:
+        return 0
+    print(f"{done['out']}/README.md has the command that serves it.")
+    findings = len(done["check"]["findings"])
+    told = f"{findings} finding{'s' * (findings > 1)}; `check` says what they mean" if findings else "nothing found"
+    print(f"Checked as {done['engine']} reads it: {told}.")
     return 0

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from backend.jobs.context import JobContext
 
 
-PATHS = ("prompts", "answers", "out", "version_out", "pack", "work", "task_file")  #: settings that are files or folders
+#: settings that are files or folders
+PATHS = ("prompts", "answers", "out", "version_out", "pack", "work", "task_file", "hits")
 MAYBE_PATHS = ("target", "start_from", "drafters", "drafter")  #: settings that are names or paths
+FILES_OR_JOBS = ("calibration", "cost", "tuned")  #: settings that are a file or the id of the job that wrote one
 
 
 COMMAND_TAG = "command line"  #: of jobs that a command made for itself
@@ -36,6 +38,8 @@ DOING = {
     "vllm": "serving",
     "load-test": "loading a server",
     "compare-serving": "comparing",
+    "tune-tree": "tuning",
+    "export": "exporting",
 }
 
 
@@ -88,8 +92,10 @@ class JobKind:
         source = source if isinstance(source, str) else ", ".join(map(str, source))
         drafter = data.get("drafter")
         other = Path(drafter).name if isinstance(drafter, str) else ""
+        source = source or str(data.get("calibration") or "")
         subject = data.get("name") or Path(data.get(self.output) or "").stem or Path(source).stem or other
-        return f"{self.title} {subject} with {Path(str(data.get('target', ''))).name}".strip()
+        target = Path(str(data.get("target") or "")).name
+        return f"{self.title} {subject} with {target}" if target else f"{self.title} {subject}".strip()
 
     def settled(self, config: BaseModel) -> BaseModel:
         """The config with absolute paths: a job may be taken up by a process that works in another folder."""
@@ -106,6 +112,10 @@ class JobKind:
                 changes[name] = _maybe_absolute(value)
             elif isinstance(value, tuple):
                 changes[name] = tuple(map(_maybe_absolute, value))
+        for name in FILES_OR_JOBS:
+            value = getattr(config, name, None)
+            if isinstance(value, str) and Path(value).expanduser().is_file():
+                changes[name] = _absolute(value)
         return config.model_copy(update=changes)
 
     def exclusive(self, config: BaseModel) -> str | None:
@@ -227,6 +237,21 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
             ("batch", "max_num_seqs"),
             output="",
             beside="url",
+        ),
+        JobKind(
+            "tune-tree",
+            "Tune",
+            "backend.jobs.tune_config:TuneJobConfig",
+            "backend.jobs.tune_job:run",
+            ("nodes",),
+            output="",
+        ),
+        JobKind(
+            "export",
+            "Export",
+            "backend.jobs.export_config:ExportJobConfig",
+            "backend.jobs.export_job:run",
+            (),
         ),
     )
 }

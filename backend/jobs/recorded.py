@@ -121,10 +121,12 @@ def _recorded(store: Store, job: JobRecord, quiet: bool, settings: Settings) -> 
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a", encoding="utf-8") as file:
 
-        def tell(sentence: str) -> None:
+        def note(sentence: str) -> None:
             print(sentence, file=file, flush=True)
-            if "\n" not in sentence:  # stacks are for the log
-                console.log(sentence)
+
+        def tell(sentence: str) -> None:
+            note(sentence)
+            console.log(sentence)
 
         def stale() -> None:
             say(f"Another process has taken over job {job.id}; this one ends.")
@@ -132,7 +134,7 @@ def _recorded(store: Store, job: JobRecord, quiet: bool, settings: Settings) -> 
 
         context = StoreContext(store, job, settings, on_stale=stale, say=tell, show=console.progress)
         with on_signals(_stop_signals(lambda: context.ask("close"))):
-            outcome = carry_out(context, GRACE_S)
+            outcome = carry_out(context, GRACE_S, complain=note)  # whoever called us is told by what is raised below
         console.close()
     if outcome.status == "finished":
         return outcome.result or {}

@@ -1,44 +1,25 @@
 """`tune-tree`: the tree that accepts most, or with a cost curve the one that is fastest here; measured on request.
 
-Turns files and jobs into a calibration and a cost curve, searches, and prints. Knows nothing of how a search works.
+A search of a calibration is recorded as a job, so that an export can take up its tree; one of rates alone belongs to no
+drafter and is only printed. Knows nothing of how a search works.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import Any, cast
 
 from backend.errors import HeadwayError
-from backend.jobs.recorded import add_store_arguments
-from backend.jobs.tune_conditions import check_here, check_together
+from backend.jobs.as_text import add_config_options, config_of
+from backend.jobs.recorded import add_store_arguments, run_and_read
+from backend.jobs.tune_config import TuneJobConfig
 from backend.jobs.tune_measure import measured
-from backend.jobs.tune_sources import calibration_at, cost_at
 from backend.settings import Settings
-from backend.trees.search import HitTable
-from backend.trees.shapes import parse_tree
-from backend.tuning.cost_curve import CostCurve
-from backend.tuning.files import path_of_text, read_hits
-from backend.tuning.stopping import refuse_sampled
-from backend.tuning.tuned import Tuned, check_nodes, expected, predicted, tune_calibration, tune_hits
-
-NODES = 64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--hits", metavar="FILE.json", help='hit rates: {"hits": [[0.6, 0.2], [0.4]]}, a list a depth')
-    what.add_argument("--calibration", metavar="FILE_OR_JOB", help="what `calibrate` wrote, or the id of its job")
-    parser.add_argument("--nodes", type=int, default=NODES, metavar="N", help=f"most drafted nodes (default {NODES})")
-    parser.add_argument("--cost", metavar="FILE_OR_JOB", help="what `cost` wrote, or the id of its job")
-    parser.add_argument("--batch", type=int, default=1, metavar="B", help="sequences at once (default 1)")
-    parser.add_argument("--context", type=int, metavar="TOKENS", help="tokens before the tree; default: the mean")
-    parser.add_argument("--temperature", type=float, metavar="T", help="of the calibration; default: its lowest")
-    parser.add_argument("--category", metavar="NAME", help="only this domain of the calibration")
-    parser.add_argument(
-        "--against", action="append", default=[], metavar="TREE", help="predict this tree too; repeatable"
-    )
-    parser.add_argument("--sampled", action="store_true", help="siblings are drawn at random (no stops by confidence)")
+    add_config_options(parser, "tune-tree")
     parser.add_argument(
         "--measure", action="append", metavar="FILE", help="measure it too, on these prompts, beside plain"
     )
@@ -49,72 +30,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Search and print; raises HeadwayError for anything the person can mend."""
-    _check(args)
-    cost = cost_at(args.cost, args, settings) if args.cost else None
-    if cost is not None:
-        check_here(cost.conditions)
-    tuned = _from_hits(args, cost) if args.hits else _from_calibration(args, cost, settings)
-    found = tuned.to_dict()
-    if args.against:
-        found["against"] = _against(args, cost, settings, tuned)
+    config = cast(TuneJobConfig, config_of("tune-tree", args))
+    if config.hits is not None:
+        if args.measure:
+            raise HeadwayError("Measuring needs a drafter, and hit rates name none; give --calibration, not --hits.")
+        args.no_store = True
+    _, _, found = run_and_read("tune-tree", args, settings, "file")
     if args.measure:
-        found["measured"] = measured(args, settings, tuned)
+        found["measured"] = measured(args, settings, config, found)
     if args.json:
-        print(json.dumps(_short(found) if args.hits else found, ensure_ascii=False))
+        print(json.dumps(_short(found) if config.hits is not None else found, ensure_ascii=False))
         return 0
-    for line in lines_of(found, tuned):
+    for line in lines_of(found):
         print(line)
     return 0
-
-
-def _check(args: argparse.Namespace) -> None:
-    check_nodes(args.nodes)
-    if args.batch < 1:
-        raise HeadwayError(f"The batch must be at least 1, but it is {args.batch}.")
-    if args.context is not None and args.context < 1:
-        raise HeadwayError(f"The context must be at least 1 token, but it is {args.context}.")
-    if args.measure and args.hits:
-        raise HeadwayError("Measuring needs a drafter, and hit rates name none; give --calibration instead of --hits.")
-
-
-def _from_hits(args: argparse.Namespace, cost: CostCurve | None) -> Tuned:
-    return tune_hits(_table(args), cost, args.nodes, args.batch, args.context)
-
-
-def _table(args: argparse.Namespace) -> HitTable:
-    read = read_hits(args.hits)
-    return HitTable(read.hits, {path_of_text(text): row for text, row in read.conditional.items()})
-
-
-def _from_calibration(args: argparse.Namespace, cost: CostCurve | None, settings: Settings) -> Tuned:
-    whole = calibration_at(args.calibration, args, settings)
-    temperature = whole.temperatures[0] if args.temperature is None else args.temperature
-    calibration = whole.only(temperature, args.category)
-    if cost is not None:
-        check_together(calibration.conditions, cost.conditions)
-    grows = bool(calibration.conditions.get("drafter", {}).get("grows")) and not args.sampled
-    tuned = tune_calibration(
-        calibration, cost, args.nodes, args.batch, args.context, grows=grows, stops=not args.sampled
-    )
-    tuned.conditions.update({"calibration": dict(calibration.conditions), "temperature": temperature})
-    if args.sampled:
-        try:
-            refuse_sampled(True)
-        except HeadwayError as error:  # named and left out: a static tree can still be found
-            return tuned.noting(str(error))
-    return tuned
-
-
-def _against(args: argparse.Namespace, cost: CostCurve | None, settings: Settings, tuned: Tuned) -> dict[str, Any]:
-    """What is predicted of other trees with the same rates: {tree: candidate}. Raises HeadwayError for what is none."""
-    shapes = {text: parse_tree(text) for text in args.against}
-    if args.hits:
-        table = _table(args)
-        at = args.context if args.context is not None else min(cost.contexts) if cost is not None else 0
-        return {text: expected(table, shape, cost, args.batch, at).to_dict() for text, shape in shapes.items()}
-    calibration = calibration_at(args.calibration, args, settings).only(tuned.conditions["temperature"], args.category)
-    at = calibration.context if args.context is None else args.context
-    return {text: predicted(calibration, one, cost, args.batch, at).to_dict() for text, one in shapes.items()}
 
 
 def _short(found: dict[str, Any]) -> dict[str, Any]:
@@ -124,7 +53,7 @@ def _short(found: dict[str, Any]) -> dict[str, Any]:
     return {name: found[name] for name in (*names, "against") if name in found}
 
 
-def lines_of(found: dict[str, Any], tuned: Tuned) -> list[str]:
+def lines_of(found: dict[str, Any]) -> list[str]:
     """For a person."""
     between = found["acceptance_interval"]
     sure = f" ({between['low']:.2f} to {between['high']:.2f})" if between else ""

@@ -11,28 +11,33 @@ from typing import Any
 from backend.errors import HeadwayError
 from backend.jobs.as_text import validated
 from backend.jobs.recorded import run_command
+from backend.jobs.tune_config import TuneJobConfig
 from backend.settings import Settings
-from backend.tuning.tuned import Tuned
 
 
-def measured(args: argparse.Namespace, settings: Settings, tuned: Tuned) -> dict[str, Any]:
-    """{conditions, rows}: the rows of whole sets, plain decoding among them. Raises HeadwayError."""
-    if not tuned.best.shape.num_nodes:
+def measured(
+    args: argparse.Namespace, settings: Settings, tuning: TuneJobConfig, found: dict[str, Any]
+) -> dict[str, Any]:
+    """{conditions, rows}: the rows of whole sets, plain decoding among them. Raises HeadwayError.
+
+    found: what the search for `tuning` found.
+    """
+    if not found["paths"]:
         raise HeadwayError("There is no tree to measure: plain decoding is the fastest.")
-    about = tuned.conditions["calibration"]
+    about = found["conditions"]["calibration"]
     config = validated(
         "evaluate",
         {
             "target": about["target"],
             "drafters": [about["drafter"]["spec"]],
-            "trees": [json.dumps(tuned.best.shape.to_json())],
+            "trees": [json.dumps(found["paths"])],
             "prompts": args.measure,
             "limit": args.limit,
-            "temperatures": [tuned.conditions["temperature"]],
-            "batches": [args.batch],
+            "temperatures": [found["conditions"]["temperature"]],
+            "batches": [tuning.batch],
             "max_new_tokens": args.max_new_tokens,
             "dtype": about["dtype"],
-            "sampled": args.sampled,
+            "sampled": tuning.sampled,
         },
     )
     with tempfile.TemporaryDirectory() as work:

@@ -8,7 +8,7 @@ likeliest paths of all (drafters/best_first.py). Knows records and costs; runs n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,19 +68,33 @@ def drafted_of(calibration: Calibration) -> list[Drafted | Independent]:
     return [kind.of(walk, calibration.shape) for walk in calibration.walks]
 
 
-def best_dynamic(calibration: Calibration, cost: CostCurve, nodes: int, batch: int, context: int) -> DynamicCandidate:
-    """The fastest of a grid of dynamic trees of at most `nodes` nodes. Raises HeadwayError when none is possible."""
+def best_dynamic(
+    calibration: Calibration,
+    cost: CostCurve,
+    nodes: int,
+    batch: int,
+    context: int,
+    told: Callable[[int], None] = lambda tried: None,
+) -> DynamicCandidate:
+    """The fastest of a grid of dynamic trees of at most `nodes` nodes; `told` how many were tried at each.
+
+    Raises HeadwayError when none is possible.
+    """
     shapes = possible(calibration.shape.max_depth, nodes)
     if not shapes:
         raise HeadwayError(f"No dynamic tree has {nodes} nodes; allow more.")
     known = drafted_of(calibration)
     some = known[:: max(1, len(known) // MOST_PROMPTS)]
 
+    def tried(number: int, shape: DynamicShape) -> DynamicCandidate:
+        told(number)
+        return judged(shape, some)
+
     def judged(shape: DynamicShape, answers: Sequence[Drafted | Independent]) -> DynamicCandidate:
         replay = replay_lengths([one.accepted(shape) for one in answers])
         return DynamicCandidate(shape, replay, cost.step(growth_of(shape, calibration.parallel), batch, context), batch)
 
-    best = max((judged(shape, some) for shape in shapes), key=lambda one: one.tokens_per_s)
+    best = max((tried(number, shape) for number, shape in enumerate(shapes)), key=lambda one: one.tokens_per_s)
     return judged(best.shape, known)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from backend.trees.search import HitTable, TreeCurve, curve_of_values, tree_curv
 from backend.trees.shapes import MAX_NODES, TreeShape
 from backend.tuning.calibration import Calibration
 from backend.tuning.cost_curve import CostCurve, Growth
-from backend.tuning.dynamic import DynamicCandidate, best_dynamic
+from backend.tuning.dynamic import DynamicCandidate, best_dynamic, possible
 from backend.tuning.notation import notations, sglang_schedule, vllm_schedule
 from backend.tuning.stopping import Stopping, best_stopping
 from backend.tuning.tree_choice import Candidate, best_of_each_size, fastest
@@ -28,6 +28,15 @@ from backend.tuning.tree_choice import Candidate, best_of_each_size, fastest
 BATCHES = (1, 2, 4, 8, 16)
 FOLDS, FEWEST_FOLDED = 4, 8
 OFF = "Plain decoding is the fastest here: no tree wins more than it costs."
+Report = Callable[[int, int, str], None]  #: told how far a search is: done, of how many, and at what
+
+
+def _untold(done: int, total: int, what: str) -> None:
+    """Nobody waits."""
+
+
+def _told(report: Report, before: int, total: int, what: str, done: int) -> None:
+    report(before + done, total, what)
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,7 @@ class Tuned:
             "conditions": self.conditions,
         }
 
+
     def noting(self, sentence: str) -> Tuned:
         """With something more to say."""
         return replace(self, notes=(*self.notes, sentence))
@@ -102,6 +112,7 @@ def tune_calibration(
     batches: Sequence[int] = BATCHES,
     grows: bool = False,
     stops: bool = True,
+    report: Report = _untold,
 ) -> Tuned:
     """From a calibration; lengths are those of decodes replayed on answers a tree was not chosen by.
 
@@ -109,23 +120,35 @@ def tune_calibration(
         context: tokens before the tree; default the mean of the calibration.
         grows: the drafter can grow dynamic trees.
         stops: it may stop by confidence, so its children are chosen.
+        report: whom to tell how far the search is.
 
     Raises HeadwayError for a calibration that is too small.
     """
     check_nodes(nodes)
     calibration.check()
     at = calibration.context if context is None else context
-    sizes = _sizes(calibration, cost, nodes, batch, at)
+    grown = len(possible(calibration.shape.max_depth, nodes)) if grows and cost is not None else 0
+    total = nodes + 1 + grown + (1 + len(batches) if cost is not None else 0)
+    sizes = _sizes(calibration, cost, nodes, batch, at, partial(_told, report, 0, total, "trees of every size"))
     best = fastest(sizes)
     if cost is None:
+        report(total, total, "")
         return Tuned(best, tuple(sizes), notes=_notes(best, cost, batch))
-    dynamic = best_dynamic(calibration, cost, nodes, batch, at) if grows else None
+    done = nodes + 1
+    dynamic = None
+    if grows:
+        told = partial(_told, report, done, total, "trees that grow")
+        dynamic = best_dynamic(calibration, cost, nodes, batch, at, told)
+    done += grown
+    report(done, total, "stops by confidence")
     stopping = best_stopping(calibration.walks, calibration.shape, cost, at) if batch == 1 and stops else None
     by_batch, depths = [], []
-    for size in batches:
+    for number, size in enumerate(batches, done + 1):
+        report(number, total, f"{size} at once")
         one = best if size == batch else fastest(_priced(sizes, cost, size, at))
         by_batch.append((size, one, 1000 * size / cost.plain(size, at).ms))
         depths.append((size, _best_chain(calibration, cost, size, at)))
+    report(total, total, "")
     return Tuned(best, tuple(sizes), dynamic, stopping, tuple(by_batch), tuple(depths), _notes(best, cost, batch))
 
 
@@ -150,12 +173,21 @@ def expected(table: HitTable, shape: TreeShape, cost: CostCurve | None, batch: i
     return Candidate(shape, 1 + sum(map(table.value, shape.paths)), batch, step)
 
 
-def _sizes(calibration: Calibration, cost: CostCurve | None, nodes: int, batch: int, context: int) -> list[Candidate]:
+def _sizes(
+    calibration: Calibration,
+    cost: CostCurve | None,
+    nodes: int,
+    batch: int,
+    context: int,
+    told: Callable[[int], None],
+) -> list[Candidate]:
+    told(0)
     curve = _grower(calibration, calibration.walks, nodes)
     grown = best_of_each_size(curve, calibration.shape.max_depth, cost, batch, context)
     honest = [_honest(calibration, walks, nodes) for walks in _folds(calibration.walks)]
     found = []
-    for one in grown:
+    for number, one in enumerate(grown):
+        told(number)
         judged = _judged(one.shape, calibration, honest)
         found.append(replace(one, length=judged.acceptance_length, interval=judged.interval()))
     return found

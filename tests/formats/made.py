@@ -142,6 +142,17 @@ def stored(folder: Path, family: str, model: Any, tree: list[list[int]] | None =
     return folder
 
 
+def heads_for(folder: Path, opened: Target) -> Path:
+    """Two Medusa heads with random weights for this target, as training leaves them."""
+    heads = MedusaHeads(
+        MedusaConfig(hidden_size=opened.hidden_size, vocab_size=opened.vocab_size, num_heads=2, draft_vocab_size=None)
+    )
+    scattered(heads)
+    meta = DrafterMeta(family="medusa", name="m", config={}, version=opened.identity.to_dict(), tree=[[0], [0, 0]])
+    write_model(folder, "medusa", heads.config, heads, meta, torch.float32)
+    return folder
+
+
 def own(folder: Path, family: str, model: Any) -> Own:
     return read_own(stored(folder, family, model))
 

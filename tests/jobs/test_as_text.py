@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -15,7 +17,16 @@ from pydantic import BaseModel
 import app
 from backend.drafters.medusa.config import MedusaSettings
 from backend.errors import HeadwayError
-from backend.jobs.as_text import add_config_options, as_command, as_yaml, config_from_file, config_of
+from backend.jobs.as_text import (
+    add_config_options,
+    as_command,
+    as_yaml,
+    asked_of,
+    config_from_file,
+    config_of,
+    settings_file,
+    take_config_file,
+)
 from backend.jobs.configs import DistillJobConfig, TrainJobConfig
 from backend.jobs.kinds import JOB_KINDS
 from backend.jobs.options import leaves
@@ -58,7 +69,7 @@ def test_a_job_survives_as_command_and_as_file(kind: str, tmp_path: Path) -> Non
     assert parsed(kind, ["--config", str(file)]) == config
 
 
-@pytest.mark.parametrize("kind", ["distill", "train", "evaluate"])
+@pytest.mark.parametrize("kind", JOB_KINDS)
 def test_every_setting_has_an_option_of_its_own_and_a_line_of_help(kind: str) -> None:
     found = leaves(JOB_KINDS[kind].config)
     names = [leaf.name for leaf in found]
@@ -147,3 +158,93 @@ def test_drawing_a_form_and_leasing_a_job_load_no_torch() -> None:
         "[kind.config for kind in JOB_KINDS.values()]; sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=Path(app.__file__).parent, timeout=300).returncode == 0
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """A command's own parser, as app.py makes it."""
+    parser = argparse.ArgumentParser(prog=f"app.py {name}")
+    importlib.import_module(app.COMMANDS[name][0]).add_arguments(parser)
+    take_config_file(parser)
+    return parser
+
+
+@pytest.mark.parametrize("name", app.COMMANDS)
+def test_every_command_takes_its_options_from_a_file(name: str, tmp_path: Path) -> None:
+    words: list[str] = []
+    settings: dict[str, Any] = {}
+    own = {leaf.name: leaf for leaf in leaves(JOB_KINDS[name].config)} if name in JOB_KINDS else {}
+    excluded: set[str] = set()
+    parser = parser_of(name)
+    for action in parser._actions:
+        if action.dest in excluded or action.dest in ("help", "config"):
+            continue
+        typed, value = sample(action)
+        words += typed
+        place = settings
+        for key in own[action.dest].path[:-1] if action.dest in own else ():
+            place = place.setdefault(key, {})
+        place[action.dest] = value
+        groups = [group for group in parser._mutually_exclusive_groups if action in group._group_actions]
+        excluded |= {action.dest, *(other.dest for group in groups for other in group._group_actions)}
+    assert settings
+    file = tmp_path / "options.yaml"
+    file.write_text(settings_file(name, settings), encoding="utf-8")
+    typed_args, from_file = parser_of(name).parse_args(words), parser_of(name).parse_args(["--config", str(file)])
+    if own:
+        assert plain(asked_of(name, typed_args)) == plain(asked_of(name, from_file)) == plain(given_by(settings, own))
+    others = {key: value for key, value in vars(typed_args).items() if key not in own and key != "config"}
+    assert others == {key: value for key, value in vars(from_file).items() if key in others}
+
+
+def given_by(settings: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """The part of the settings that is the job's."""
+    return {key: value for key, value in settings.items() if key in own or isinstance(value, dict)}
+
+
+def sample(action: argparse.Action) -> tuple[list[str], Any]:
+    """An option as it is typed and as it stands in a file, with another value than its default."""
+    option = action.option_strings[0] if action.option_strings else None
+    if action.nargs == 0 or isinstance(action, argparse.BooleanOptionalAction):
+        return [str(option)], True
+    if action.choices:
+        value: Any = str(list(action.choices)[-1])
+    elif action.type not in (None, str):
+        value = next(one for one in (7, 0.25, [1.0, 2.5], {"a": [1]}) if _takes(action, one))
+    else:
+        value = f"some {action.dest}"
+    typed = json.dumps(value).strip("[]") if isinstance(value, list) else str(value)
+    typed = json.dumps(value) if isinstance(value, dict) else typed
+    if isinstance(action, argparse._AppendAction):
+        return [str(option), typed, str(option), typed], [value, value]
+    if action.nargs in ("*", "+"):
+        return [*([option] if option else []), typed, typed], [value, value]
+    return [*([option] if option else []), typed], value
+
+
+def _takes(action: argparse.Action, value: Any) -> bool:
+    """Whether the type of the option is the value's own."""
+    name = getattr(action.type, "__name__", "")
+    return {"int": int, "float": float, "_numbers": list, "_json": dict}[name] is type(value)
+
+
+def plain(data: Any) -> Any:
+    return json.loads(json.dumps(data))
+
+
+def test_a_file_names_an_argument_without_an_option_and_a_list_stands_for_commas(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    file = home / "check.yaml"
+    file.write_text("path: nowhere\nengine: vllm\njson: true\n")
+    code, out, err = run(capsys, "check", "--config", str(file))
+    assert code == 2 and out == "" and "nowhere" in err
+    assert "elsewhere" in run(capsys, "check", "elsewhere", "--config", str(file))[2]
+    file.write_text("answers: nowhere.jsonl\ndepths: [1, x]\n")
+    assert "--depths takes whole numbers" in run(capsys, "vocab-curve", "--config", str(file))[2]
+    file.write_text("hits: h.json\ncalibration: c.json\n")
+    assert "not both" in run(capsys, "tune-tree", "--config", str(file))[2]
+    file.write_text("hits: h.json\nmeasure: [a.jsonl]\n")
+    assert "Measuring needs a drafter" in run(capsys, "tune-tree", "--config", str(file))[2]
+    file.write_text("drafter: nobody\nengine: own\nno_store: true\n")
+    assert "no drafter folder nobody" in run(capsys, "export", "--config", str(file))[2]
+    assert "no drafter folder typed" in run(capsys, "export", "typed", "--config", str(file))[2]

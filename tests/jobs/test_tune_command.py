@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from tqdm import tqdm
 
 import app
 from backend.engine.conditions import device_name
+from backend.trees import parse_any_tree
 from backend.tuning.calibration import Calibration
 from tests.tuning.made_up import calibration, cost
 
@@ -75,10 +77,11 @@ GOOD = {"hits": [[0.5, 0.2], [0.4]]}
         ({"hit": [[0.5]]}, (), "not what it should be"),
         ([0.5], (), "not what it should be"),
         ("{", (), "not valid JSON"),
-        (GOOD, ("--nodes", "0"), "1 to 512 drafted nodes, not 0"),
-        (GOOD, ("--nodes", "-3"), "1 to 512 drafted nodes, not -3"),
-        (GOOD, ("--batch", "0"), "batch must be at least 1"),
-        (GOOD, ("--context", "0"), "context must be at least 1"),
+        (GOOD, ("--nodes", "0"), "--nodes: .* greater than or equal to 1 .got 0"),
+        (GOOD, ("--nodes", "513"), "--nodes: .* less than or equal to 512 .got 513"),
+        (GOOD, ("--batch", "0"), "--batch: .* greater than or equal to 1"),
+        (GOOD, ("--context", "0"), "--context: .* greater than or equal to 1"),
+        (GOOD, ("--calibration", "c.json"), "not both"),
         (GOOD, ("--measure", "x.jsonl"), "Measuring needs a drafter"),
         (GOOD, ("--against", "bush"), "Unknown tree 'bush'"),
         (GOOD, ("--cost", "missing.json"), "no such file"),
@@ -141,6 +144,8 @@ def test_a_calibration_with_a_cost_curve_gives_everything(home: Path, capsys: py
     assert code == 0 and err == "" and found["num_nodes"] <= 12
     assert found["acceptance_interval"]["low"] < found["expected_acceptance_length"]
     assert found["medusa_choices"] == found["paths"] and found["confidence_stops"]["expected_tokens_per_s"] > 0
+    for asked in (found["confidence_stops"]["tree"], found["chain_by_batch"]):
+        assert parse_any_tree(json.dumps(asked)).to_json() == asked
     assert len(found["sizes"]) == 13 and found["batches"][0]["batch"] == 1
     assert found["dynamic"]["num_nodes"] <= 12 and found["dynamic"]["expected_tokens_per_s"] > 0
     assert found["sglang"]["speculative_num_draft_tokens"] == found["num_nodes"] + 1
@@ -150,7 +155,13 @@ def test_a_calibration_with_a_cost_curve_gives_everything(home: Path, capsys: py
     code, _, err = run(capsys, "--calibration", made, "--cost", other)
     assert code == 2 and "another target version" in err
     family = written(home / "f.json", cost(0.8, here(drafter={"name": "n", "family": "ngram"})).to_dict())
-    assert "which draft differently" in run(capsys, "--calibration", made, "--cost", family)[2]
+    assert "which differ in what drafting costs" in run(capsys, "--calibration", made, "--cost", family)[2]
+    two = {"name": "n", "family": "medusa", "config": {"num_heads": 2}}
+    four = two | {"config": {"num_heads": 4}}
+    data = calibration().to_dict() | {"tables": {}}
+    ours = written(home / "2.json", data | {"conditions": data["conditions"] | {"drafter": two}})
+    theirs = written(home / "4.json", cost(0.8, here(drafter=four)).to_dict())
+    assert "which differ in what drafting costs" in run(capsys, "--calibration", ours, "--cost", theirs)[2]
 
 
 def test_an_empty_calibration_and_a_job_that_is_none_are_refused(
@@ -162,6 +173,34 @@ def test_an_empty_calibration_and_a_job_that_is_none_are_refused(
     assert code == 2 and "is empty" in err
     code, _, err = run(capsys, "--calibration", "nobody")
     assert code == 2 and "neither a file nor a job" in err
-    with pytest.raises(SystemExit) as ended:
-        app.main(["tune-tree", "--nodes", "3"])
-    assert ended.value.code == 2
+    code, _, err = run(capsys, "--nodes", "3")
+    assert code == 2 and "Give --calibration" in err and len(err.splitlines()) == 1
+
+
+def test_a_search_says_how_far_it_is_and_the_bar_is_quiet_under_json(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = written(home / "cal.json", calibration().to_dict() | {"tables": {}})
+    costs = written(home / "c.json", cost(0.8, here()).to_dict())
+    bars: list[dict[str, Any]] = []
+    shown: list[tuple[float, str]] = []
+
+    class Bar(tqdm):  # type: ignore[type-arg]
+        def __init__(self, **kept: Any) -> None:
+            bars.append(kept)
+            super().__init__(**kept | {"disable": True})
+
+        def set_postfix_str(self, s: str = "", refresh: bool = True) -> None:
+            shown.append((self.n, s))
+
+        def update(self, n: float | None = 1) -> None:
+            self.n += n or 0
+
+    monkeypatch.setattr("backend.jobs.context.tqdm", Bar)
+    words = ("--calibration", made, "--cost", costs, "--nodes", "12")
+    assert run(capsys, *words, "--json")[0] == 0 and bars == []
+    assert run(capsys, *words)[0] == 0
+    assert [(bar["unit"], bar["delay"]) for bar in bars] == [("searches", 2)]
+    done, whats = [one for one, _ in shown], {what for _, what in shown}
+    assert done == sorted(done) and done[-1] <= bars[0]["total"] and len(done) > 20
+    assert {"trees of every size", "trees that grow", "stops by confidence", "8 at once"} <= whats
