@@ -18,6 +18,7 @@ from typing import Protocol
 
 from backend.jobs.attendant import Attendant, Launch, popen_worker
 from backend.jobs.kinds import COMMAND_TAG, JOB_KINDS
+from backend.jobs.steady import SteadyClock
 from backend.settings import Settings
 from storage import JobRecord, Store, StoreError, owner_is_alive
 from storage.owner import owner_token
@@ -51,7 +52,9 @@ class Supervisor:
     Args:
         store_url: path or URL of the database; the workers open the same one.
         gate: lends the engine's device.
-        device: the engine's device in words; jobs for "auto" or for it take turns on it, others run beside.
+        device: the engine's device; jobs for "auto" or for it take turns on it, others run beside. Default: the one
+            that the gate says it lends.
+        clock: seconds; it may jump, see SteadyClock.
         launch: starts a worker; a test hands in its own.
     """
 
@@ -61,14 +64,15 @@ class Supervisor:
         settings: Settings,
         gate: Gate | None = None,
         *,
-        device: str = "auto",
+        device: str | None = None,
         hung_s: float = HUNG_S,
         tick_s: float = TICK_S,
         clock: Callable[[], float] = time.monotonic,
         launch: Launch = popen_worker,
     ) -> None:
-        self._url, self._settings, self._gate, self._device = store_url, settings, gate or OpenGate(), device
-        self._hung_s, self._tick_s, self._clock, self._launch = hung_s, tick_s, clock, launch
+        self._url, self._settings, self._gate = store_url, settings, gate or OpenGate()
+        self._device: str = device or getattr(gate, "place", "auto")
+        self._hung_s, self._tick_s, self._clock, self._launch = hung_s, tick_s, SteadyClock(clock), launch
         self._store = Store.open(store_url)
         self._closing = threading.Event()
         self._wake = threading.Event()
