@@ -14,6 +14,7 @@ from dashboard.components.assets import assets, base_path
 from dashboard.jobs import Jobs
 from dashboard.pages.data import data_page
 from dashboard.pages.evaluate import evaluate_page
+from dashboard.pages.export import export_page
 from dashboard.pages.frame import page_header
 from dashboard.pages.home import home_page
 from dashboard.pages.learn import learn_page
@@ -44,6 +45,7 @@ def pages(runs: Runs) -> list[tuple[str, str, Page]]:
         ("Trees", "/trees", trees_page),
         ("Serve", "/serve", serve_page),
         ("Sweep", "/sweep", sweep_page),
+        ("Export", "/export", export_page),
         ("Runs", "/runs", runs_page),
         ("Learn", "/learn", learn_page),
     ]

@@ -41,18 +41,21 @@ class Jobs:
         config: Mapping[str, Any],
         *,
         name: str = "",
-        device: str = "auto",
+        device: str = "",
         tags: Sequence[str] = (),
         notes: str = "",
         parent_id: str | None = None,
     ) -> str:
-        """Queues a job and returns its id. Raises HeadwayError or StoreError with one sentence when it can't be."""
+        """Queues a job and returns its id. Raises HeadwayError or StoreError with one sentence when it can't be.
+
+        device: whose turn it waits for; default: the one its config names, else the engine's own.
+        """
         made = _kind(kind).settled(self.check(kind, config))
         job = self._store.create_job(
             kind=kind,
             name=name or _kind(kind).summary(made),
             config=made.model_dump(mode="json"),
-            device=device,
+            device=device or getattr(made, "device", None) or "auto",
             exclusive=_kind(kind).exclusive(made),
             parent_id=parent_id,
             tags=tuple(tags),
@@ -67,7 +70,8 @@ class Jobs:
         from backend.jobs.fork import forked_config
 
         config = forked_config(parent, changes)
-        return self.start(parent.kind, config, name=name, device=parent.device, parent_id=parent.id)
+        device = "" if "device" in changes else parent.device
+        return self.start(parent.kind, config, name=name, device=device, parent_id=parent.id)
 
     def check(self, kind: str, config: Mapping[str, Any]) -> BaseModel:
         """The typed config. Raises HeadwayError with one sentence: which field, and what it has to be."""

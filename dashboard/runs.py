@@ -90,6 +90,7 @@ class Runs:
             "queued": len(status.queued),
             "loaded_target": status.loaded_target,
             "device": status.device,
+            "place": status.place or status.device,
             "job": status.job,
         }
 

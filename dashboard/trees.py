@@ -16,7 +16,7 @@ from backend.errors import HeadwayError
 from backend.jobs.tune_helper import TuneHelper
 from dashboard.answers import answer
 from dashboard.jobs import Jobs
-from dashboard.presenters.trees import choice_row, measured_rows
+from dashboard.presenters.trees import choice_row, measured_rows, tuned_row
 from storage.job_records import JobRecord
 
 KINDS = ("calibrate", "cost")
@@ -30,12 +30,17 @@ class Trees:
         self._jobs, self._helper = jobs, helper or TuneHelper()
 
     def choices(self) -> dict[str, Any]:
-        """{calibrations, costs, running}: finished ones, the newest first, and how many are under way."""
-        found = {kind: self._jobs.list(kinds=[kind], statuses=["finished"], limit=SHOWN) for kind in KINDS}
+        """{calibrations, costs, tuned, running}: finished ones, the newest first, and how many are under way; `tuned`
+        are the trees that were kept.
+        """
+        found = {
+            kind: self._jobs.list(kinds=[kind], statuses=["finished"], limit=SHOWN) for kind in (*KINDS, "tune-tree")
+        }
         running = self._jobs.list(kinds=list(KINDS), statuses=["queued", "running"], limit=SHOWN)
         return {
             "calibrations": [choice_row(job) for job in found["calibrate"]],
             "costs": [choice_row(job) for job in found["cost"]],
+            "tuned": [tuned_row(job) for job in found["tune-tree"]],
             "running": len(running),
         }
 

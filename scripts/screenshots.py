@@ -34,6 +34,7 @@ PAGES = {
     "evaluate": "/evaluate",
     "sweep": "/sweep",
     "trees": "/trees",
+    "export": "/export",
     "runs": "/runs",
     "learn": "/learn",
 }

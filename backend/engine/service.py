@@ -130,7 +130,14 @@ class LocalEngine:
         if self._side is not None and loaded is None:
             loaded, device = self._side.loaded, self._side.device
         job = busy.job if busy else None
-        return EngineStatus(holder, running, self._turns.waiting(), loaded, device, dict(self._started_with), job)
+        started = dict(self._started_with)
+        waiting, place = self._turns.waiting(), self.place
+        return EngineStatus(holder, running, waiting, loaded, device, started, job, place=place)
+
+    @property
+    def place(self) -> str:
+        """The device that is taken in turns, such as cuda:0."""
+        return self._place
 
     def drafters(self, target: str) -> list[dict[str, Any]]:
         return offered_drafters(self._settings, target, dict(self._bench.costs))

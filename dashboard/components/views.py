@@ -43,10 +43,13 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "train_start": ("begin",),  # value {sentence, button, note}
     "train_text": (),  # value {text}
     "data": (),
+    "busy": ("choose",),  # value {device}; choose {device}
     "evaluate": ("quick",),  # value {job, error, at}
     "evaluate_note": (),  # value {text, problem}
     "evaluate_text": (),  # value {text}
-    "trees": ("begin", "measure"),  # value {plotly, jobs, error, at}
+    "trees": ("begin", "measure", "keep"),  # see its file; value {plotly, jobs, error, at}
+    "export": (),  # value {job, error, at}
+    "job_text": (),  # value {text}
     "serve": (),  # value {vllm, job, error, at}
     "sweep": ("quick",),  # value {job, error, at}
     "sweep_form": ("edit", "act"),  # see its file; edit {typed}, act {action, typed}

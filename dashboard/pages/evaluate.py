@@ -10,6 +10,7 @@ import gradio as gr
 
 from dashboard.components.views import view
 from dashboard.jobs import Jobs
+from dashboard.pages.device_field import wire_device
 from dashboard.pages.evaluate_form import EvaluateForm, build_form
 from dashboard.pages.evaluate_handlers import Handlers
 from dashboard.pages.evaluate_tables import Tables
@@ -34,6 +35,7 @@ def wire(form: EvaluateForm, shown: gr.HTML, handlers: Handlers) -> None:
     shown.quick(handlers.quick, None, shown, **LIGHT)
     form.copy.click(handlers.command, form.fields, form.text, **LIGHT)
     form.yaml.click(handlers.yaml, form.fields, form.text, **LIGHT)
+    wire_device(form["device"], form.busy)
     form["target"].input(handlers.choices, form["target"], form["drafters"], **LIGHT)
     # `change` also follows what Python fills in, so that the note always speaks of what stands in the form.
     changes = [one.change for one in form.fields if one is not form["target"]]

@@ -9,6 +9,7 @@ import gradio as gr
 
 from backend.errors import HeadwayError
 from dashboard.components.views import view
+from dashboard.pages.device_field import busy_note, device_field
 
 TARGETS = (("SmolLM2-135M-Instruct (built in)", "smollm2-135m"),)
 EXACT, TYPICAL = "rejection", "typical"
@@ -35,6 +36,7 @@ class EvaluateValues:
     force: bool = False
     seed: float = 0
     name: str = ""
+    device: str = ""
 
     def to_components(self) -> list[Any]:
         return [getattr(self, one.name) for one in fields(self)]
@@ -63,6 +65,7 @@ class EvaluateValues:
             "force": self.force,
             "seed": int(self.seed or 0),
             "name": self.name.strip() or None,
+            "device": (self.device or "").strip() or None,
         }
 
 
@@ -82,6 +85,7 @@ def values_from(config: dict[str, Any], offered_drafters: list[str], offered_set
             "batches": ", ".join(f"{value:g}" for value in config.get("batches", [1])),
             "trees": "\n".join(config.get("trees", [])),
             "name": config.get("name") or "",
+            "device": config.get("device") or "",
         }
     )
 
@@ -107,6 +111,7 @@ class EvaluateForm:
     copy: gr.Button
     yaml: gr.Button
     note: gr.HTML
+    busy: gr.HTML
     text: gr.HTML
 
     def __getitem__(self, name: str) -> Any:
@@ -117,13 +122,14 @@ def build_form(first: EvaluateValues, drafters: list[tuple[str, str]], sets: lis
     with gr.Column(elem_id="hw-evaluate-form", elem_classes="hw-panel", min_width=260):
         by_name = _what(first, drafters, sets) | _how(first) | _more(first)
         note = view("evaluate_note", elem_id="hw-evaluate-note")
+        busy = busy_note("hw-evaluate-busy")
         start = gr.Button("Start the evaluation", variant="primary", elem_id="hw-evaluate-start")
         with gr.Row(elem_id="hw-evaluate-texts"):
             copy = gr.Button("Copy as command", size="sm", elem_id="hw-evaluate-copy", min_width=100)
             yaml = gr.Button("As YAML", size="sm", elem_id="hw-evaluate-yaml", min_width=80)
         text = view("evaluate_text", elem_id="hw-evaluate-text")
     ordered = [by_name[one.name] for one in fields(EvaluateValues)]
-    return EvaluateForm(ordered, by_name, start, copy, yaml, note, text)
+    return EvaluateForm(ordered, by_name, start, copy, yaml, note, busy, text)
 
 
 def _what(first: EvaluateValues, drafters: list[tuple[str, str]], sets: list[tuple[str, str]]) -> dict[str, Any]:
@@ -187,8 +193,9 @@ def _more(first: EvaluateValues) -> dict[str, Any]:
         )
         seed = _number("Seed", first.seed, "The same seed gives the same answers.", precision=0)
         name = gr.Textbox(first.name, label="Name", info="Of the evaluation; empty: made of set and target.")
+        device = device_field(first.device, "hw-evaluate-device")
     return {"trees": trees, "rule": rule, "epsilon": epsilon, "delta": delta, "sampled": sampled, "force": force,
-            "seed": seed, "name": name}  # fmt: skip
+            "seed": seed, "name": name, "device": device}  # fmt: skip
 
 
 def _number(label: str, value: Any, info: str, **kwargs: Any) -> gr.Number:

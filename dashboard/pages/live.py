@@ -81,6 +81,7 @@ def wire(form: LiveForm, stage: Stage, link: gr.HTML, handlers: Handlers) -> Non
     changes = [tree.input, form["max_depth"].input, form["temperature"].release, form["rule"].input, drafter.input]
     gr.on(changes, handlers.run_again, [*inputs, form.auto], link, trigger_mode="always_last", **LIGHT)
     form.copy.click(handlers.command, inputs, form.command, **LIGHT)
+    form.yaml.click(handlers.yaml, inputs, form.command, **LIGHT)
     form.chips.pick(handlers.pick, None, prompt, **LIGHT)
     # What drafting costs is known better after each run, and what was used is worth offering again.
     form["target"].input(handlers.choices, form["target"], drafter, **LIGHT)

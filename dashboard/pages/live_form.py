@@ -35,6 +35,7 @@ class LiveForm:
     auto: gr.Checkbox
     chips: gr.HTML
     copy: gr.Button
+    yaml: gr.Button
     command: gr.HTML
 
     def __getitem__(self, name: str) -> Any:
@@ -53,10 +54,12 @@ def build_form(first: FormValues, demos: list[dict[str, str]]) -> LiveForm:
         auto = gr.Checkbox(True, label="Run again when a knob changes", elem_id="hw-auto", container=False)
     with gr.Column(elem_id="hw-knobs", elem_classes="hw-panel", min_width=260):
         by_name = {"prompt": prompt} | _models(first) | _draft(first) | _sampling(first) | _more(first)
-        copy = gr.Button("Copy as command", size="sm", elem_id="hw-copy")
+        with gr.Row(elem_id="hw-live-texts", elem_classes="hw-texts"):
+            copy = gr.Button("Copy as command", size="sm", elem_id="hw-copy", min_width=100)
+            yaml = gr.Button("As YAML", size="sm", elem_id="hw-live-yaml", min_width=80)
         command = view("command")
     ordered = [by_name[field.name] for field in fields(FormValues)]
-    return LiveForm(ordered, by_name, run, stop, auto, chips, copy, command)
+    return LiveForm(ordered, by_name, run, stop, auto, chips, copy, yaml, command)
 
 
 def _models(first: FormValues) -> dict[str, Any]:

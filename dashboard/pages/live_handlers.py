@@ -15,7 +15,7 @@ import gradio as gr
 
 from backend.engine.protocol import DecodeRequest
 from dashboard.pages.live_form import DRAFTERS
-from dashboard.presenters.command import as_command
+from dashboard.presenters.command import Started, as_command, as_yaml
 from dashboard.presenters.form import CHAT, EXACT, TYPICAL, FormValues, form_from_request, to_request
 from dashboard.presenters.runs import request_from
 from dashboard.runs import PERSONS_ERRORS, Runs, ShownRun, one_sentence
@@ -78,16 +78,22 @@ class Handlers:
         return gr.update(choices=[drafter_choice(one, target) for one in offered] or list(DRAFTERS))
 
     def command(self, *values: Any) -> dict[str, Any]:
-        *fields, link = values
-        try:
-            request = to_request(FormValues.from_components(fields), earlier_turns(link))
-            return {"text": as_command(request, self._runs.started_with())}
-        except Exception as error:
-            return {"text": f"# {one_sentence(error)}"}
+        return self._text(as_command, values)
+
+    def yaml(self, *values: Any) -> dict[str, Any]:
+        return self._text(as_yaml, values)
 
     def pick(self, event: gr.EventData) -> str:
         index = event.index
         return self._demos[index]["prompt"] if isinstance(index, int) and 0 <= index < len(self._demos) else ""
+
+    def _text(self, make: Callable[[DecodeRequest, Started], str], values: tuple[Any, ...]) -> dict[str, Any]:
+        *fields, link = values
+        try:
+            request = to_request(FormValues.from_components(fields), earlier_turns(link))
+            return {"text": make(request, self._runs.started_with())}
+        except Exception as error:
+            return {"text": f"# {one_sentence(error)}"}
 
     def _start(self, request: Callable[[], DecodeRequest], link: Any) -> dict[str, Any]:
         """Submits, then stops the run this page started before; a refused request leaves the page as it is, with a

@@ -8,6 +8,8 @@ from typing import Any
 import gradio as gr
 
 from backend.errors import HeadwayError
+from dashboard.components.views import view
+from dashboard.pages.device_field import busy_note, device_field
 
 TARGETS = (("SmolLM2-135M-Instruct (built in)", "smollm2-135m"),)
 
@@ -25,6 +27,7 @@ class TreesValues:
     seconds: float | None = 180
     batches: str = "1, 2, 4, 8"
     contexts: str = "128, 512"
+    device: str = ""
 
     def calibration(self) -> dict[str, Any]:
         """The config of a calibrating job. Raises HeadwayError for what is missing or no number."""
@@ -34,7 +37,7 @@ class TreesValues:
         return {
             "target": self.target, "drafter": self.drafter, "prompts": files,
             "limit": int(self.limit) if self.limit else None, "max_new_tokens": int(self.max_new_tokens or 0),
-            "temperatures": numbers(self.temperatures, "Temperatures"),
+            "temperatures": numbers(self.temperatures, "Temperatures"), "device": self.device or None,
         }  # fmt: skip
 
     def timing(self) -> dict[str, Any]:
@@ -42,7 +45,7 @@ class TreesValues:
         return {
             "target": self.target, "drafter": self.drafter, "seconds": float(self.seconds or 0),
             "batches": [int(one) for one in numbers(self.batches, "Batches")],
-            "contexts": [int(one) for one in numbers(self.contexts, "Contexts")],
+            "contexts": [int(one) for one in numbers(self.contexts, "Contexts")], "device": self.device or None,
         }  # fmt: skip
 
     def to_components(self) -> list[Any]:
@@ -67,6 +70,9 @@ class TreesForm:
     fields: list[Any]
     calibrate: gr.Button
     cost: gr.Button
+    texts: dict[tuple[str, str], gr.Button]  #: by kind of job, and command or yaml
+    busy: gr.HTML
+    text: gr.HTML
 
     @property
     def target(self) -> Any:
@@ -75,6 +81,10 @@ class TreesForm:
     @property
     def drafter(self) -> Any:
         return self.fields[1]
+
+    @property
+    def device(self) -> Any:
+        return self.fields[-1]
 
 
 def build_form(first: TreesValues, drafters: list[tuple[str, str]]) -> TreesForm:
@@ -96,6 +106,7 @@ def build_form(first: TreesValues, drafters: list[tuple[str, str]]) -> TreesForm
             new = gr.Number(first.max_new_tokens, label="Longest answer", precision=0, min_width=90, info="In tokens.")
         temperatures = gr.Textbox(first.temperatures, label="Temperatures", lines=1, info="With commas, such as 0, 1.")
         calibrate = gr.Button("Calibrate the drafter", variant="primary", elem_id="hw-trees-calibrate")
+        texts = _texts("calibrate")
         seconds = gr.Number(
             first.seconds, label="Time for measuring", precision=0, info="Seconds; more gives narrower intervals."
         )
@@ -103,4 +114,18 @@ def build_form(first: TreesValues, drafters: list[tuple[str, str]]) -> TreesForm
             batches = gr.Textbox(first.batches, label="Batches", lines=1, min_width=90, info="Sequences at once.")
             contexts = gr.Textbox(first.contexts, label="Contexts", lines=1, min_width=90, info="Tokens before.")
         cost = gr.Button("Measure the cost", variant="primary", elem_id="hw-trees-cost")
-    return TreesForm([target, drafter, prompts, limit, new, temperatures, seconds, batches, contexts], calibrate, cost)
+        texts |= _texts("cost")
+        device = device_field(first.device, "hw-trees-device")
+        busy = busy_note("hw-trees-busy")
+        text = view("job_text", elem_id="hw-trees-text")
+    placed = [target, drafter, prompts, limit, new, temperatures, seconds, batches, contexts, device]
+    return TreesForm(placed, calibrate, cost, texts, busy, text)
+
+
+def _texts(kind: str) -> dict[tuple[str, str], gr.Button]:
+    """The job as a command and as a file."""
+    with gr.Row(elem_classes="hw-texts"):
+        return {
+            (kind, form): gr.Button(label, size="sm", min_width=width, elem_id=f"hw-trees-{kind}-{form}")
+            for form, label, width in (("command", "Copy as command", 100), ("yaml", "As YAML", 80))
+        }

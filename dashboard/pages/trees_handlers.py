@@ -1,6 +1,7 @@
 """What the events of the Trees page do. Never raises; errors become one sentence.
 
 The value of the page's view is {plotly, jobs, error, at}: the jobs that were started just now; `at` differs each time.
+It has `text` too where a command or a file was asked for.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dashboard.services import Services
 
 QUICK_LIMIT, QUICK_TOKENS, QUICK_SECONDS = 40, 64, 120  #: of what the empty page starts
 MEASURED_PROMPTS = 24
+KEPT = ("calibration", "cost", "batch", "temperature", "category")  #: what the page says of a tree to keep
 
 
 def measuring(wanted: dict[str, Any], prompts: str) -> dict[str, Any]:
@@ -33,6 +35,15 @@ def measuring(wanted: dict[str, Any], prompts: str) -> dict[str, Any]:
         "target": wanted["model"], "drafters": [wanted["drafter"]], "trees": [str(wanted["tree"])],
         "prompts": [prompts], "limit": max(MEASURED_PROMPTS, 2 * batch), "batches": [batch],
         "temperatures": [float(wanted["temperature"])], "max_new_tokens": QUICK_TOKENS,
+    }  # fmt: skip
+
+
+def keeping(wanted: dict[str, Any]) -> dict[str, Any]:
+    """The config of a tuning job."""
+    return {
+        "calibration": str(wanted["calibration"]), "cost": str(wanted["cost"]) if wanted["cost"] else None,
+        "batch": int(wanted["batch"]), "temperature": float(wanted["temperature"]),
+        "category": str(wanted["category"]) if wanted["category"] else None,
     }  # fmt: skip
 
 
@@ -75,6 +86,20 @@ class TreesHandlers:
     def cost(self, *values: Any) -> dict[str, Any]:
         return self._started(lambda: [("cost", TreesValues(*values).timing())])
 
+    def text(self, kind: str, words: str, *values: Any) -> dict[str, Any]:
+        """A job of the form as a command or a file."""
+        form = TreesValues(*values)
+        return self._text(kind, words, form.calibration if kind == "calibrate" else form.timing)
+
+    def keep(self, event: gr.EventData) -> dict[str, Any]:
+        """A tuning job, or the same as text: it searches once more and keeps the tree, for an export and for the front
+        page.
+        """
+        wanted = {name: getattr(event, name) for name in KEPT}
+        if event.form != "start":
+            return self._shown([]) | self._text("tune-tree", str(event.form), lambda: keeping(wanted))
+        return self._started(lambda: [("tune-tree", keeping(wanted))])
+
     def begin(self, *values: Any) -> dict[str, Any]:
         """Both, small: what the empty page offers."""
 
@@ -97,12 +122,19 @@ class TreesHandlers:
 
         return self._started(configs)
 
+    def _text(self, kind: str, words: str, config: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        make = self._jobs.yaml if words == "yaml" else self._jobs.command
+        try:
+            return {"text": make(kind, config())}
+        except Exception as error:
+            return {"text": f"# {one_sentence(error)}"}
+
     def _started(self, configs: Callable[[], list[tuple[str, dict[str, Any]]]]) -> dict[str, Any]:
         try:
             made = configs()
             for kind, config in made:  # none is started where one of them is wrong
                 self._jobs.check(kind, config)
-            return self._shown([self._jobs.start(kind, config, name=_name(kind, config)) for kind, config in made])
+            return self._shown([self._jobs.start(kind, config, name=self._name(kind, config)) for kind, config in made])
         except HeadwayError as error:
             return self._shown([], str(error))
         except Exception as error:
@@ -117,8 +149,8 @@ class TreesHandlers:
         held = None if demo is None else demo.with_name("heldout.jsonl")
         return held if held is not None and held.is_file() else None
 
-
-def _name(kind: str, config: dict[str, Any]) -> str:
-    if kind != "evaluate":
-        return job_name(config)
-    return f"a tree of {config['drafters'][0]}"
+    def _name(self, kind: str, config: dict[str, Any]) -> str:
+        if kind == "tune-tree":
+            at_once = "" if config["batch"] == 1 else f", {config['batch']} at once"
+            return job_name(dict(self._jobs.get(config["calibration"]).config)) + at_once
+        return job_name(config) if kind != "evaluate" else f"a tree of {config['drafters'][0]}"

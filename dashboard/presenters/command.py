@@ -1,12 +1,14 @@
-"""A decode request as the command line that runs it. Knows the flags of `./run decode`, runs nothing."""
+"""A decode request as a command line and as the file it takes. Knows the flags of `./run decode`, runs nothing."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from collections.abc import Mapping
+from typing import Any
 
 from backend.engine.protocol import DecodeRequest
+from backend.jobs.as_text import settings_file
 
 FLAGS = (
     ("temperature", "--temperature"),
@@ -24,30 +26,48 @@ FLAGS = (
 MACHINE_FLAGS = (("device", "--device"), ("dtype", "--dtype"))
 
 
-def as_command(request: DecodeRequest, started_with: Mapping[str, str | bool] | None = None) -> str:
+Started = Mapping[str, str | bool]  #: what the engine was started with, see EngineStatus
+
+
+def as_command(request: DecodeRequest, started_with: Started | None = None) -> str:
     """Shell text that repeats the run exactly, in Headway's folder; values that the command line assumes anyway are
     left out.
-
-    `started_with` is what the engine was started with, see EngineStatus.
     """
-    machine = started_with or {}
-    options = [("--target", request.target), ("--drafter", request.drafter), *_prompt(request)]
-    options += [("--max-new-tokens", str(request.max_new_tokens)), ("--rule", request.rule)]
+    words = []
+    for flag, value in _options(request, started_with or {}):
+        words += [flag] if value is True else [_option(flag, str(one)) for one in _listed(value)]
+    return " ".join(["./run decode", *words])
+
+
+def as_yaml(request: DecodeRequest, started_with: Started | None = None) -> str:
+    """The file that `decode --config` takes for the same."""
+    options = _options(request, started_with or {})
+    return settings_file("decode", {flag.removeprefix("--").replace("-", "_"): value for flag, value in options})
+
+
+def _options(request: DecodeRequest, machine: Started) -> list[tuple[str, Any]]:
+    """(flag, value); True for a switch, a list for an option that is repeated."""
+    options: list[tuple[str, Any]] = [("--target", request.target), ("--drafter", request.drafter), *_prompt(request)]
+    options += [("--max-new-tokens", request.max_new_tokens), ("--rule", request.rule)]
     for name, flag in FLAGS:
         value = getattr(request, name)
         if value != DecodeRequest.model_fields[name].default:
-            options.append((flag, str(value)))
-    options += [("--ban", str(token)) for token in request.banned_tokens]
-    options += [("--stop", text) for text in request.stop]
-    options += [(flag, str(machine[name])) for name, flag in MACHINE_FLAGS if machine.get(name)]
+            options.append((flag, value))
+    options += [
+        (flag, list(given)) for flag, given in (("--ban", request.banned_tokens), ("--stop", request.stop)) if given
+    ]
+    options += [(flag, machine[name]) for name, flag in MACHINE_FLAGS if machine.get(name)]
     switches = {
         "--raw": request.raw_prompt is not None,
         "--sampled": request.sampled,
         "--force": request.force,
         "--trust-remote-code": machine.get("trust_remote_code"),
     }
-    words = [_option(*option) for option in options]
-    return " ".join(["./run decode", *words, *(flag for flag, on in switches.items() if on)])
+    return [*options, *((flag, True) for flag, on in switches.items() if on)]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _prompt(request: DecodeRequest) -> list[tuple[str, str]]:

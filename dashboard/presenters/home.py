@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-#: the way of a version, and which finished jobs prove a stage
+#: the way of a version
 STAGES = ("data", "trained", "tuned", "checked", "exported")
-PROOFS: dict[str, tuple[str, ...]] = {
-    "data": ("distill",),
-    "trained": ("train", "joint"),
-    "tuned": ("calibrate", "sweep", "tune"),
-    "checked": ("evaluate",),
-    "exported": ("export",),
-}
 #: stage that is missing -> (what to do, page, sentence)
 NEXT: dict[str, tuple[str, str, str]] = {
     "data": ("Make training data", "/data", "Let {name} answer prompts: draft heads learn from its own words."),
     "trained": ("Train draft heads", "/train", "{name} has training data; heads that learn from it come next."),
-    "tuned": ("Find the fastest tree", "/trees", "{name} has heads; measure which draft tree is fastest here."),
-    "checked": ("Evaluate the heads", "/evaluate", "{name} has heads; measure what they bring on prompts like yours."),
+    "tuned": ("Find the fastest tree", "/trees", "{name} has heads; find and keep the tree that is fastest here."),
+    "checked": (
+        "Evaluate the heads",
+        "/evaluate",
+        "{name} has heads; measure what they bring, and that their answers are those of plain decoding.",
+    ),
     "exported": ("Export", "/export", "{name} is checked; hand its heads to the engine that serves it."),
 }
 WATCH = {
@@ -31,6 +29,8 @@ WATCH = {
     "calibrate": "/trees",
     "cost": "/trees",
     "sweep": "/sweep",
+    "tune-tree": "/trees",
+    "export": "/export",
     "vllm": "/serve",
     "load-test": "/serve",
     "compare-serving": "/serve",
@@ -71,15 +71,67 @@ def _stages(version_id: str, known: Known) -> list[dict[str, Any]]:
         "data": _names([*(one.name for one in datasets), *(str(one.lineage["answers"]) for one in from_answers)]),
         "trained": _names([one.name for one in drafters]),
     }
-    jobs: Mapping[str, list[str]] = {
-        stage: [job.name for job in known.finished_jobs if job.version_id == version_id and job.kind in PROOFS[stage]]
-        for stage in STAGES
-    }
+    own = [job for job in known.finished_jobs if job.version_id == version_id]
     made = []
     for stage in STAGES:
-        note = notes.get(stage) or _names(jobs[stage])
+        note = notes.get(stage) or _names(filter(None, (PROOFS[stage](job) for job in own)))
         made.append({"name": stage, "done": bool(note), "note": note})
     return made
+
+
+def _made_data(job: Any) -> str:
+    return str(job.name) if job.kind == "distill" else ""
+
+
+def _trained(job: Any) -> str:
+    return str(job.name) if job.kind in ("train", "joint") else ""
+
+
+def _tuned(job: Any) -> str:
+    """A tree that was searched and kept, or a sweep that tried trees; a calibration alone says what to search with."""
+    if job.kind == "tune-tree":
+        result = job.result or {}
+        count, drafter = result.get("num_nodes", 0), Path(str(result.get("drafter") or job.name)).name
+        return f"{count} node{'' if count == 1 else 's'} for {drafter}" if count else f"no tree pays for {drafter}"
+    return str(job.name) if job.kind == "sweep" and "tree" in (job.config.get("space") or {}) else ""
+
+
+def _checked(job: Any) -> str:
+    """An audit that found trained heads exact, or an evaluation that held their answers against plain decoding's, which
+    is at temperature 0.
+    """
+    if job.kind == "audit" and _is_trained(str(job.config.get("drafter", "none"))):
+        return f"{job.name}: exact" if (job.result or {}).get("verdict") == "exact" else ""
+    if job.kind != "evaluate" or 0 not in job.config.get("temperatures", ()):
+        return ""
+    if not any(_is_trained(spec) for spec in job.config.get("drafters", ())):
+        return ""
+    rows = [row for row in (job.result or {}).get("rows", ()) if row.get("num_same") is not None]
+    rows = [row for row in rows if _is_trained(str(row["contender"]).partition(" · ")[0])]
+    same, compared = (sum(row[name] for row in rows) for name in ("num_same", "num_paired"))
+    return f"{job.name}: {same} of {compared} answers the same" if compared else str(job.name)
+
+
+def _exported(job: Any) -> str:
+    """A folder that was written; what its check found is said with it."""
+    if job.kind != "export":
+        return ""
+    findings = len(((job.result or {}).get("check") or {}).get("findings", ()))
+    return str(job.name) + (f" ({findings} finding{'' if findings == 1 else 's'})" if findings else "")
+
+
+def _is_trained(spec: str) -> bool:
+    return spec not in ("none", "ngram") and not spec.startswith("draft:")
+
+
+#: stage -> what a finished job says for it; empty where it proves nothing of the kind
+PROOFS: Mapping[str, Callable[[Any], str]] = {
+    "data": _made_data,
+    "trained": _trained,
+    "tuned": _tuned,
+    "checked": _checked,
+    "exported": _exported,
+}
 
 
 def _names(names: Iterable[str]) -> str:

@@ -38,6 +38,7 @@ FIELDS: Mapping[str, tuple[str, str, str, str]] = {
     "task_file": ("Task file", "JSONL of prompts with an answer: scores each trial.", "text", "more"),
     "task_check": ("An answer is right by", "", "choice", "more"),
     "name": ("Name", "Of the sweep; empty: made of prompts and target.", "text", "more"),
+    "device": ("Device", "cuda, mps or cpu; empty: the best there is.", "text", "more"),
 }
 GROUPS = (("on", "On what"), ("how", "How"), ("more", "More"))
 EXAMPLE = (("tree", "chain-1, chain-2, 2x1, 2x2, 3x2x1"), ("max_depth", "1, 2, 3"))
@@ -81,7 +82,7 @@ def config_from(typed: Mapping[str, Any], kept: Mapping[str, Any] | None = None)
 
     Raises HeadwayError with one sentence for what is no number, missing or unknown.
     """
-    data: dict[str, Any] = {name: value for name, value in (kept or {}).items() if name in ("train", "device", "dtype")}
+    data: dict[str, Any] = {name: value for name, value in (kept or {}).items() if name in ("train", "dtype")}
     for name, (label, _, kind, _) in FIELDS.items():
         data[name] = _value(str(typed.get(name) or "").strip(), kind, label)
     for name in ("max_new_tokens", "plain_prompts", "prune_p", "samples", "seed", "target", "task_check", "sampler"):

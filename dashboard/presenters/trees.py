@@ -22,6 +22,24 @@ def choice_row(job: JobRecord) -> dict[str, Any]:
     }
 
 
+def tuned_row(job: JobRecord) -> dict[str, Any]:
+    """{id, label, calibration, cost, at, note} of a tree that was kept; the two are ids where jobs measured them."""
+    result = job.result or {}
+    nodes, speedup = result.get("num_nodes", 0), result.get("speedup")
+    length = f"acceptance length {result.get('expected_acceptance_length', 1):.2f}"
+    speed = f"{speedup:.2f} times plain decoding" if speedup else ""
+    note = [f"{nodes} node{'' if nodes == 1 else 's'}", length, speed]
+    return {
+        "id": job.id,
+        "label": job.name,
+        "calibration": job.config.get("calibration"),
+        "cost": job.config.get("cost"),
+        "at": job.finished_at.isoformat() if job.finished_at is not None else None,
+        "note": f"expected: {', '.join(filter(None, note))}" if nodes else "plain decoding is the fastest: no tree",
+        "nodes": nodes,
+    }
+
+
 def measured_rows(job: JobRecord, drafter: str) -> list[dict[str, Any]]:
     """[{tree, batch, temperature, length, speedup, prompts, job}]: what an evaluation found of a drafter's trees."""
     found = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from backend.engine.protocol import DecodeRequest, Message
 from backend.errors import HeadwayError
 from backend.jobs import decode_command
-from dashboard.presenters.command import as_command
+from backend.jobs.as_text import take_config_file
+from dashboard.presenters.command import as_command, as_yaml
 
 
 def arguments(command: str) -> argparse.Namespace:
@@ -23,6 +25,18 @@ def arguments(command: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     decode_command.add_arguments(parser)
     return parser.parse_args(words[2:])
+
+
+def read(text: str) -> DecodeRequest:
+    """What the real command line makes of the file."""
+    parser = argparse.ArgumentParser()
+    decode_command.add_arguments(parser)
+    take_config_file(parser)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "decode.yaml"
+        file.write_text(text, encoding="utf-8")
+        [request] = decode_command.requests_of(parser.parse_args(["--config", str(file)]))
+    return request
 
 
 def parsed(command: str) -> DecodeRequest:
@@ -55,7 +69,7 @@ def test_the_command_is_the_request(prompt: str, system: str, stop: list[str], t
         top_p=0.123456789,
         json_schema='{"enum": ["a b", 1]}',
     )
-    assert parsed(as_command(request)) == request
+    assert parsed(as_command(request)) == request == read(as_yaml(request))
 
 
 def test_a_plain_request_is_a_short_command() -> None:
@@ -77,7 +91,7 @@ def test_a_shell_reads_the_prompt_as_it_is(prompt: str) -> None:
 def test_a_whole_chat_is_repeated_exactly(turns: list[tuple[str, str]], prompt: str) -> None:
     messages = [Message(role=role, content=text) for role, text in [*turns, ("user", prompt)]]  # type: ignore[arg-type]
     request = DecodeRequest(messages=tuple(messages))
-    assert parsed(as_command(request)) == request
+    assert parsed(as_command(request)) == request == read(as_yaml(request))
 
 
 def test_a_chat_can_come_from_a_file_and_mistakes_are_one_sentence(tmp_path: Path) -> None:
@@ -97,6 +111,10 @@ def test_the_command_says_how_the_engine_was_started() -> None:
     args = arguments(command)
     assert (args.device, args.dtype, args.trust_remote_code) == ("cuda:1", "float16", True)
     assert parsed(command) == request
+    assert as_yaml(request, {"device": "cuda:1", "trust_remote_code": True}).startswith(
+        "# python app.py decode --config FILE.yaml\ntarget: smollm2-135m\n"
+    )
+    assert read(as_yaml(request, {"device": "cuda:1", "dtype": "float16", "trust_remote_code": True})) == request
     plain = arguments(as_command(request, {}))
     assert (plain.device, plain.dtype, plain.trust_remote_code) == (None, None, False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,7 +68,7 @@ class Remembering(TuneHelper):
 def test_finished_jobs_can_be_chosen_and_are_searched(services: Services, store: Store) -> None:
     helper = Remembering()
     trees = Trees(Jobs(services), helper)
-    assert trees.choices() == {"calibrations": [], "costs": [], "running": 0}
+    assert trees.choices() == {"calibrations": [], "costs": [], "tuned": [], "running": 0}
     first, cost = ended(store, "calibrate", items_of()), ended(store, "cost", {"setup": {}})
     broken = ended(store, "cost", {}, "failed")
     found = trees.choices()
@@ -138,3 +139,38 @@ def test_buttons_start_jobs_or_say_why_not(services: Services, store: Store) -> 
     count = len(store.list_jobs())
     assert handlers.begin(*TreesValues(prompts="x", batches="0").to_components())["error"] is not None
     assert len(store.list_jobs()) == count  # neither of the two was started
+
+
+def test_the_best_tree_is_kept_by_a_job_and_all_three_jobs_are_commands_and_files(
+    services: Services, store: Store
+) -> None:
+    handlers, jobs = TreesHandlers(services, Jobs(services)), Jobs(services)
+    first = ended(store, "calibrate", items_of())
+    asked = {"calibration": first, "cost": None, "batch": 4, "temperature": 0.0, "category": "", "form": "start"}
+    shown = handlers.keep(SimpleNamespace(**asked))  # type: ignore[arg-type]
+    assert shown["error"] is None, shown
+    job = store.get_job(shown["jobs"][0])
+    assert (job.kind, job.name, job.device) == ("tune-tree", "heads on model, 4 at once", "cpu")
+    assert job.config["calibration"] == first and job.config["cost"] is None and job.config["batch"] == 4
+    text = handlers.keep(SimpleNamespace(**asked | {"form": "command"}))["text"]  # type: ignore[arg-type]
+    assert text == f"python app.py tune-tree --calibration {first} --batch 4 --temperature 0"
+    assert f"calibration: {first}" in handlers.keep(SimpleNamespace(**asked | {"form": "yaml"}))["text"]  # type: ignore[arg-type]
+    leased = store.lease_job("host:1:x", job_id=job.id)
+    assert leased is not None
+    store.end_job(job.id, leased.attempt, "finished", result={"num_nodes": 3, "speedup": 1.25, "drafter": "heads"})
+    (kept,) = Trees(jobs, Remembering()).choices()["tuned"]
+    assert (kept["id"], kept["calibration"]) == (job.id, first) and "3 nodes" in kept["note"] and "1.25" in kept["note"]
+    values = handlers.first().to_components()
+    assert handlers.text("calibrate", "command", *values)["text"].startswith("python app.py calibrate --prompts ")
+    assert "seconds: 180.0" in handlers.text("cost", "yaml", *values)["text"]
+    wrong = TreesValues(batches="many").to_components()
+    assert handlers.text("cost", "yaml", *wrong)["text"].startswith("# Batches are numbers")
+
+
+def test_a_form_set_to_the_cpu_starts_a_job_that_waits_for_no_other_device(services: Services, store: Store) -> None:
+    handlers = TreesHandlers(services, Jobs(services))
+    for device, waits_for in (("cpu", "cpu"), ("", "auto")):
+        shown = handlers.calibrate(*replace(handlers.first(), device=device).to_components())
+        job = store.get_job(shown["jobs"][0])
+        assert job.device == waits_for and job.config["device"] == (device or None)
+        store.request_job(job.id, "stop")

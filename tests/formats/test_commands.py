@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,17 @@ import pytest
 import torch
 
 import app
-from backend.drafters.checkpoint import DrafterMeta, write_model
+from backend.drafters.checkpoint import DrafterMeta, read_meta, write_model
 from backend.drafters.layer.starting import layer_like
-from backend.drafters.medusa.config import MedusaConfig
-from backend.drafters.medusa.model import MedusaHeads
 from backend.drafters.mtp.config import MtpConfig
 from backend.drafters.mtp.model import MtpModel
+from backend.engine.remember import register_drafter, register_version
 from backend.settings import Settings
 from backend.targets.opening import open_target
-from tests.formats.made import scattered
+from dashboard.presenters.home import Known, version_rows
+from storage import Store
+from tests.formats.made import heads_for, scattered
+from tests.tuning.made_up import calibration
 
 TARGET = "tiny-llama"
 
@@ -29,12 +32,7 @@ def drafter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HEADWAY_HOME", str(tmp_path / "home"))
     settings = Settings.from_environ()
     settings.make_folders()
-    version = open_target(TARGET, settings, "cpu").identity.to_dict()
-    heads = MedusaHeads(MedusaConfig(hidden_size=64, vocab_size=260, num_heads=2, draft_vocab_size=None))
-    scattered(heads)
-    meta = DrafterMeta(family="medusa", name="m", config={}, version=version, tree=[[0], [0, 0]])
-    write_model(tmp_path / "heads", "medusa", heads.config, heads, meta, torch.float32)
-    return tmp_path / "heads"
+    return heads_for(tmp_path / "heads", open_target(TARGET, settings, "cpu"))
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -88,7 +86,53 @@ def test_misuse_is_one_sentence_and_exit_code_2(
         ["check", str(tmp_path / "nothing")],
         ["check", str(drafter)],
     ):
-        assert app.main(words) == 2, words
+        assert app.main([*words, "--json"]) == 2, words  # quiet: loading may take a bar's while on a busy machine
         sentence = capsys.readouterr().err.strip()
         assert sentence and "\n" not in sentence and "Traceback" not in sentence
     assert not (tmp_path / "x").exists()
+
+
+def test_a_tuned_tree_is_kept_and_an_export_takes_it_up(
+    drafter: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings.from_environ()
+    target = open_target(TARGET, settings, "cpu")
+    weights = read_meta(drafter).weights_sha256
+    about = {
+        "version": target.identity.to_dict(), "dtype": "float32", "target": TARGET,
+        "drafter": {"spec": str(drafter), "weights": weights, "family": "medusa", "name": "m"},
+    }  # fmt: skip
+    made = replace(calibration(6), conditions=about)
+    setup = {"conditions": about, "shape": made.shape.to_json(), "ranks": 3, "parallel": True}
+    with Store.open(settings.database) as store:
+        version = register_version(store, target)
+        heads = register_drafter(store, str(drafter), version)
+        job = store.lease_job("host:1:x", job_id=store.create_job(kind="calibrate", name="c", config={}).id)
+        assert job is not None
+        walks = {f"T0|{number}": walk.to_dict() for number, walk in enumerate(made.walks)}
+        store.put_items(job.id, job.attempt, {"setup": setup} | walks)
+        store.end_job(job.id, job.attempt, "finished")
+    assert app.main(["tune-tree", "--calibration", job.id, "--nodes", "2", "--json"]) == 0
+    found = printed(capsys)
+    words = ["export", str(drafter), "--engine", "vllm", "--target", TARGET]
+    with Store.open(settings.database) as store:
+        (tuned,) = store.list_jobs(kinds=["tune-tree"])
+    assert (tuned.version_id, tuned.drafter_id) == (version, heads)
+    assert tuned.result is not None and tuned.result["paths"] == found["paths"] and len(found["paths"]) == 2
+    assert app.main([*words, "--tuned", tuned.id]) == 0
+    told = capsys.readouterr().out
+    out = settings.exports / "m-vllm"
+    assert f"Wrote {out}" in told and "Checked as vllm reads it: nothing found." in told
+    assert "tuned, from tuned.json" in (out / "README.md").read_text()
+    assert app.main([*words, "--tuned", job.id]) == 2
+    assert "is no tune-tree job but calibrate" in capsys.readouterr().err
+    with Store.open(settings.database) as store:
+        failed, exported = store.list_jobs(kinds=["export"])
+        known = Known(store.list_versions(), store.list_drafters(), (), store.list_jobs(statuses=["finished"]))
+    assert failed.status == "failed" and (exported.version_id, exported.drafter_id) == (version, heads)
+    result = exported.result
+    assert result is not None and result["out"] == str(out) and result["check"]["findings"] == []
+    assert result["command"].startswith(f"vllm serve {TARGET} --speculative-config") and "m-vllm" in result["command"]
+    assert result["command"] in (out / "README.md").read_text()
+    done = {stage["name"]: stage["note"] for stage in version_rows(known)[0]["stages"] if stage["done"]}
+    assert set(done) == {"trained", "tuned", "exported"} and done["tuned"] == "2 nodes for heads"

@@ -27,6 +27,7 @@ class Gate:
     def __init__(self) -> None:
         self.holders: list[str] = []
         self.open = 0
+        self.place = "auto"
 
     @contextmanager
     def lend(self, holder: Callable[[], str], job: str | None = None) -> Iterator[None]:
@@ -81,6 +82,18 @@ def test_jobs_take_turns_in_the_order_of_the_queue(store: Store, start: Start, g
     assert other.finished_at is not None and one.started_at is not None and other.finished_at <= one.started_at
     wait_for(lambda: len(gate.holders) == 2)
     assert "Counting from 0." in (settings.jobs / first.id / "log.txt").read_text()
+
+
+def test_a_job_for_the_cpu_does_not_wait_for_the_device_of_the_engine(store: Store, start: Start, gate: Gate) -> None:
+    gate.place = "cuda:0"
+    holding = queued(store, steps=40, pause_s=0.05)
+    config = queued(store, steps=2).config
+    beside = store.create_job(kind="count", name="Beside", config=config, device="cpu")
+    start()
+    wait_for(lambda: status(store, beside) == "finished")
+    assert status(store, holding) in ("queued", "running") and gate.holders == []
+    wait_for(lambda: len(gate.holders) == 2)  # the one that held it, and the one that waited for it
+    assert "Beside" not in " ".join(gate.holders)
 
 
 def test_a_killed_worker_is_noticed_and_the_job_goes_on(store: Store, start: Start) -> None:

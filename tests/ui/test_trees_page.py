@@ -135,6 +135,19 @@ def test_a_dragged_budget_is_followed_at_once(url: str, store: Store, browser_pa
     assert page.locator(".hw-trees-cost .line.dashed").count() > 0
     assert page.locator(".hw-trees-confidence .dot").count() > 0
     assert "num_speculative_tokens_per_batch_size" in page.locator(".hw-trees-serving").inner_text()
+    best = page.locator(".hw-trees-best")
+    best.get_by_role("button", name="Copy as command").click()
+    best.locator("pre", has_text="python app.py tune-tree --calibration").wait_for()
+    best.get_by_role("button", name="Keep the fastest").click()
+    page.locator(".hw-trees .hw-job[data-status=queued]", has_text="Tune").wait_for()
+    (kept,) = store.list_jobs(kinds=["tune-tree"])
+    assert kept.config["cost"] == cost and kept.config["batch"] == 16
+    leased = store.lease_job("host:1:x", job_id=kept.id)
+    assert leased is not None
+    store.end_job(kept.id, leased.attempt, "finished", result={"num_nodes": 3, "speedup": 1.5, "drafter": "heads"})
+    page.locator(f".hw-trees-kept li[data-job='{kept.id}']", has_text="3 nodes").wait_for()
+    exported = page.locator(".hw-trees-kept").get_by_role("link", name="Export it")
+    assert exported.get_attribute("href") == f"/export?tuned={kept.id}"
     assert page.title() == "Trees · Headway"
     page.goto(f"{url}?job={cost}")
     page.get_by_text("Expected tokens/s").wait_for()

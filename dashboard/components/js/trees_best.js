@@ -10,8 +10,9 @@ const RANKS = ["", "1st", "2nd", "3rd"];
 const TALLEST = 360;
 
 /** `kept`: {batch, nodes}: what a person chose, kept when other data come; nodes null is the best. 
- * `measure(wanted)` has a tree evaluated; `told(ms)`: a redraw's time. */
-export function bestTree(data, kept, measure, told) {
+ * `measure(wanted)` has a tree evaluated, `keep(wanted)` the best tree stored, or that said as text, which is
+ * shown in the node `text`; `told(ms)`: a redraw's time. */
+export function bestTree(data, kept, { measure, keep, text }, told) {
   if (!data.batches[kept.batch]) kept.batch = "1";
   const timed = data.batches[kept.batch].sizes.some((one) => one.speed !== null);
   const batches = h("div", { class: "hw-evaluation-choice", role: "group", "aria-label": "Sequences at once" });
@@ -24,6 +25,9 @@ export function bestTree(data, kept, measure, told) {
   const live = h("a", { class: "hw-primary" }, "Try it live");
   const copy = h("button", { type: "button", class: "hw-small", title: "Medusa's notation" }, "Copy the paths");
   const real = h("button", { type: "button", class: "hw-small", title: "An evaluation of this tree beside plain decoding, in turns" }, "Measure it");
+  const store = h("button", { type: "button", class: "hw-small", title: "Stores the best tree of this calibration and cost curve: what an export takes, and what Home counts as tuned" });
+  const asText = (form, label) => h("button", { type: "button", class: "hw-small", title: `Keeping the best tree ${form === "yaml" ? "as the file that --config takes" : "as a command line"}`, onclick: () => keep(wanted(form)) }, label);
+  const wanted = (form) => ({ form, batch: Number(kept.batch), temperature: data.calibration.temperature });
   const note = h("p", { class: "hw-muted" });
   const found = h("p", { class: "hw-trees-measured", role: "status" });
   const sizes = () => data.batches[kept.batch].sizes;
@@ -38,6 +42,7 @@ export function bestTree(data, kept, measure, told) {
     const top = data.batches[kept.batch].best;
     setText(best, `${timed ? "Fastest" : "Longest"}: ${top} node${top === 1 ? "" : "s"}`);
     best.disabled = nodes() === top;
+    setText(store, top ? `Keep the ${timed ? "fastest" : "longest"}, ${top} node${top === 1 ? "" : "s"}` : "Keep the answer: no tree");
     figures.replaceChildren(...numbers(data, kept, shown));
     picture.replaceChildren(shown.paths.length ? treePicture(shown) : h("p", { class: "hw-nothing" }, "No nodes: plain decoding, one token a pass."));
     picture.style.height = shown.paths.length ? `${TALLEST}px` : "";
@@ -59,6 +64,11 @@ export function bestTree(data, kept, measure, told) {
     setText(copy, "Copied");
     setTimeout(() => setText(copy, "Copy the paths"), 1500);
   });
+  store.addEventListener("click", () => {
+    store.disabled = true;
+    setTimeout(() => { store.disabled = false; }, 3000);
+    keep(wanted("start"));
+  });
   real.addEventListener("click", () => {
     const about = data.calibration;
     real.disabled = true;
@@ -77,7 +87,9 @@ export function bestTree(data, kept, measure, told) {
     h("div", { class: "hw-card-head" }, h("h3", {}, "Best tree for a number of nodes"), h("span", { class: "hw-grow" }), batches),
     h("div", { class: "hw-trees-budget" }, h("label", { class: "hw-label", for: "hw-trees-budget" }, "Drafted nodes"), slider, count, best),
     figures, found, note, h("div", { class: "hw-trees-two" }, picture, chart),
-    h("div", { class: "hw-actions" }, live, real, copy, h("span", { class: "hw-muted" }, "A node shows its rank and the chance that its whole path is right.")),
+    h("p", { class: "hw-muted" }, "A node shows its rank and the chance that its whole path is right."),
+    h("div", { class: "hw-actions" }, live, real, copy, h("span", { class: "hw-grow" }), store, asText("command", "Copy as command"), asText("yaml", "As YAML")),
+    text,
     data.notes && data.notes.length ? h("ul", { class: "hw-evaluation-notes" }, data.notes.map((text) => h("li", {}, text))) : null);
 }
 

@@ -3,17 +3,22 @@
 import { h } from "../dom.js";
 
 export function mount(element, live, { props, watch }) {
+  const box = textBox();
+  element.replaceChildren(box.node);
+  watch("value", () => box.show((props.value && props.value.text) || ""));
+}
+
+/** {node, show(text)}: text to take along, copied as soon as it is shown; an empty one hides the box. */
+export function textBox() {
   const code = h("pre", { class: "hw-command-text", tabindex: "0" });
   const copy = h("button", { type: "button", class: "hw-small", onclick: () => toClipboard(code, copy) }, "Copy");
-  const box = h("div", { class: "hw-command", hidden: true }, code, copy);
-  element.replaceChildren(box);
-  const draw = () => {
-    const text = (props.value && props.value.text) || "";
-    box.hidden = !text;
+  const node = h("div", { class: "hw-command", hidden: true }, code, copy);
+  const show = (text) => {
+    node.hidden = !text;
     code.textContent = text;
     if (text) toClipboard(code, copy);
   };
-  watch("value", draw);
+  return { node, show };
 }
 
 async function toClipboard(code, button) {

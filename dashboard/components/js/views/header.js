@@ -1,5 +1,6 @@
 // The top of every page: name, pages, who has the device and what can be done about it, memory and load, light or dark.
 
+import { isCpu } from "../busy.js";
 import { h, setText } from "../dom.js";
 import { timeLeft } from "../jobs.js";
 import { machineWords } from "../machine.js";
@@ -98,7 +99,7 @@ function choices(feed, job, said, complain) {
   const stop = (action) => feed.act(job.id, action).catch((error) => complain(error.message));
   return [
     h("p", {}, h("b", {}, job.name), status.holder ? " has the device." : " is running."),
-    h("p", { class: "hw-muted" }, "Wait: a live run begins when the job is done or paused. Or let it decode on the CPU: the run that waits offers it."),
+    h("p", { class: "hw-muted" }, `Wait: a live run begins when the job is done or paused. Or use the CPU: the run that waits offers it${isCpu(status.place || status.device) ? "" : ", and so does each form that starts a job"}.`),
     asked ? h("p", { class: "hw-muted" }, asked) : h("div", { class: "hw-actions" },
       h("button", { type: "button", class: "hw-small", onclick: () => stop("pause") }, "Pause the job"),
       h("button", { type: "button", class: "hw-small", onclick: () => stop("stop") }, "Stop the job")),

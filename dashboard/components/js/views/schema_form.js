@@ -4,11 +4,14 @@
 // A new `fill` writes `typed` into the fields; otherwise what a person types is left alone.
 // Triggers edit {typed, field} a moment after the last change, and act {action, typed}.
 
+import { busyNote } from "../busy.js";
 import { h, setText } from "../dom.js";
+import { knobMark } from "../terms.js";
 
 const EDIT_MS = 300;
 const forms = new Map(); // name -> what is typed in the form of that name
 const OTHER = "\u0000other";
+const DEVICE = "device"; // a form with this field offers the CPU while somebody else has the device
 
 /** What is typed in the page's form of this name, {} while there is none. */
 export function typedIn(name) {
@@ -25,7 +28,12 @@ export function mount(element, feed, { props, watch, trigger }) {
   let fill = null;
   let timer = null;
   const typed = () => Object.fromEntries([...rows].map(([path, row]) => [path, row.read()]));
+  const busy = busyNote(feed, {
+    device: () => (rows.has(DEVICE) ? rows.get(DEVICE).read() : ""),
+    choose: (device) => { rows.get(DEVICE).write(device); edited(DEVICE); },
+  });
   const edited = (path) => {
+    busy.draw();
     clearTimeout(timer);
     timer = setTimeout(() => trigger("edit", { typed: typed(), field: path }), EDIT_MS);
   };
@@ -44,12 +52,13 @@ export function mount(element, feed, { props, watch, trigger }) {
         clearTimeout(timer);
         trigger("act", { action: button.action, typed: typed() });
       })));
-      form.append(general, buttons);
+      form.append(general, ...(rows.has(DEVICE) ? [busy.node] : []), buttons);
       for (const [path, text] of Object.entries(before)) if (rows.has(path)) rows.get(path).write(text);
     }
     if (value.fill !== fill) {
       fill = value.fill;
       for (const [path, row] of rows) if (path in value.typed) row.write(value.typed[path]);
+      busy.draw();
     }
     for (const [path, row] of rows) row.complain((value.problems || {})[path]);
     setText(general, (value.problems || {})[""] || "");
@@ -89,11 +98,12 @@ function rowOf(field, edited) {
   const problem = h("p", { class: "hw-problem", id: `${id}-problem`, hidden: true });
   const input = inputOf(field, id, edited);
   const label = h("label", { for: id }, field.label);
+  const mark = field.knob ? knobMark(field.knob, field.label) : null;
   const bounds = field.bounds && field.kind !== "switch" ? h("span", { class: "hw-bounds" }, field.bounds) : null;
   const help = h("p", { class: "hw-help", id: `${id}-help` }, field.help);
   const wide = ["text", "texts", "choice"].includes(field.kind) && (field.other || field.kind !== "choice");
   const node = h("div", { class: `hw-field ${field.kind}${wide ? " wide" : ""}`, "data-path": field.field },
-    field.kind === "switch" ? [h("span", { class: "hw-switch" }, input.node, label)] : [h("span", { class: "hw-field-head" }, label, bounds), input.node],
+    field.kind === "switch" ? [h("span", { class: "hw-switch" }, input.node, label, mark)] : [h("span", { class: "hw-field-head" }, h("span", {}, label, mark), bounds), input.node],
     field.help ? help : null, problem);
   const described = `${field.help ? `${id}-help ` : ""}${id}-problem`;
   for (const part of input.parts) part.setAttribute("aria-describedby", described);

@@ -4,19 +4,21 @@
 // A new `fill` writes `typed` into the form; otherwise what a person types is left alone.
 // Triggers edit {typed} a moment after the last change, and act {action, typed}.
 
+import { busyNote } from "../busy.js";
 import { h, setText } from "../dom.js";
 
 const EDIT_MS = 300;
 
 export function mount(element, feed, gradio) {
-  const form = new Form(gradio);
+  const form = new Form(feed, gradio);
   element.replaceChildren(form.node);
   gradio.watch("value", () => form.take(gradio.props.value));
   form.take(gradio.props.value);
 }
 
 class Form {
-  constructor({ trigger }) {
+  constructor(feed, { trigger }) {
+    this.feed = feed;
     this.trigger = trigger;
     this.fill = null;
     this.inputs = new Map();
@@ -32,6 +34,7 @@ class Form {
     if (value.fill && value.fill !== this.fill) {
       this.fill = value.fill;
       this.write(value.typed);
+      this.busy.draw();
     }
     const shown = JSON.stringify(this.typed().rows) === JSON.stringify(value.typed.rows);
     if (shown) this.rows.forEach((row, index) => row.say(value.notes[index]));
@@ -56,6 +59,7 @@ class Form {
   }
 
   edited() {
+    this.busy.draw();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.trigger("edit", { typed: this.typed() }), EDIT_MS);
   }
@@ -79,6 +83,10 @@ class Form {
       this.edited();
     } });
     this.note = h("p", { class: "hw-evaluate-note", role: "status", "aria-live": "polite" });
+    this.busy = busyNote(this.feed, {
+      device: () => (this.inputs.has("device") ? this.inputs.get("device").value : ""),
+      choose: (device) => { this.inputs.get("device").value = device; this.edited(); },
+    });
     const button = (action, label, title = null, style = "hw-small") => h("button", { type: "button", class: style, "data-action": action, title, onclick: () => this.act(action) }, label);
     const groups = value.groups.map(([name, label]) => this.group(name, label, value.fields.filter((field) => field.group === name)));
     this.node.replaceChildren(
@@ -86,7 +94,7 @@ class Form {
       h("fieldset", { class: "hw-group" }, h("legend", {}, "What is wanted"), this.goals, h("p", { class: "hw-help" }, "Several: a front of settings that no other beats in all of them.")),
       h("fieldset", { class: "hw-group" }, h("legend", {}, "What is turned"), this.space, h("div", { class: "hw-sweep-another" }, this.more),
         h("p", { class: "hw-help" }, "A list: chain-1, 2x2. A range: 0.01 to 0.3, with log for as many small numbers as large ones. One value: that is how it is for all.")),
-      ...groups, this.note,
+      ...groups, this.note, this.busy.node,
       h("div", { class: "hw-schema-buttons" }, button("start", "Start the sweep", null, "hw-primary"), button("command", "Copy as command"), button("yaml", "As YAML")));
   }
 

@@ -1,8 +1,9 @@
 // The right side of the Trees page: which calibration and cost curve are looked at, the jobs that make new ones, and what
 // follows: the best tree for a budget of nodes, hits, costs, confidence.
 //
-// value: {plotly, jobs: ids started just now, error, at}. Triggers begin (calibrate and measure, small) and measure {model,
-// drafter, tree, batch, temperature} (an evaluation of one tree).
+// value: {plotly, jobs: ids started just now, error, at, text: a command or a file that was asked for}. Triggers begin (calibrate and measure, small), measure {model,
+// drafter, tree, batch, temperature} (an evaluation of one tree) and keep {form: start, command or yaml; calibration, cost,
+// batch, temperature, category} (a tuning job that stores the best tree).
 // All tree sizes of all batches come at once; what is dragged and clicked is drawn here without asking again.
 
 import { h, setText } from "../dom.js";
@@ -11,8 +12,9 @@ import { isOpen } from "../jobs.js";
 import { mountPage } from "../shown_job.js";
 import { bestTree } from "../trees_best.js";
 import { confidenceCard, costCard, hitsCard, servingCard } from "../trees_cards.js";
+import { textBox } from "./command.js";
 
-const KINDS = ["calibrate", "cost"];
+const KINDS = ["calibrate", "cost", "tune-tree"];
 
 export function mount(element, feed, gradio) {
   mountPage(element, gradio, new Page(feed, gradio));
@@ -48,9 +50,12 @@ class Page {
     this.category = picker("Domain", (value) => this._choose({ category: value }));
     this.chooser = h("section", { class: "hw-card hw-trees-chooser", hidden: true },
       [this.calibration, this.cost, this.temperature, this.category].map((one) => one.node));
+    this.text = textBox();
+    this.keptList = h("ul", { class: "hw-trees-kept" });
+    this.keptCard = h("section", { class: "hw-card", hidden: true }, h("h3", {}, "Trees that were kept"), this.keptList);
     this.state = h("p", { class: "hw-nothing", hidden: true });
     this.stage = h("div", { class: "hw-trees-stage" });
-    this.node = h("div", { class: "hw-trees" }, this.problem, this.welcome, this.jobs, this.chooser, this.state, this.stage);
+    this.node = h("div", { class: "hw-trees" }, this.problem, this.welcome, this.jobs, this.chooser, this.state, this.stage, this.keptCard);
     feed.on((changed) => { if (changed.has("jobs")) this._follow(); });
     new MutationObserver(() => this._draw()).observe(document.body, { attributes: true, attributeFilter: ["class"] });
     this._list();
@@ -60,6 +65,7 @@ class Page {
     if (!value || value.at === undefined || value.at === this.at) return;
     this.at = value.at;
     this._say(value.error);
+    this.text.show(value.text || "");
     if (value.jobs && value.jobs.length) this.welcome.hidden = true;
   }
 
@@ -89,7 +95,14 @@ class Page {
       this._say(error.message);
       return;
     }
-    const { calibrations, costs, running } = this.choices;
+    const { calibrations, costs, tuned, running } = this.choices;
+    this.keptList.replaceChildren(...tuned.map(keptLine));
+    this.keptCard.hidden = !tuned.length;
+    const kept = tuned.find((one) => one.id === this.job);
+    if (kept) {
+      Object.assign(this.chosen, { calibration: kept.calibration, cost: kept.cost });
+      this.job = null;
+    }
     this.welcome.hidden = calibrations.length > 0 || running > 0;
     this.chooser.hidden = !calibrations.length;
     this.state.hidden = calibrations.length > 0 || !running;
@@ -174,12 +187,20 @@ class Page {
   _best() {
     const kept = this._kept || { batch: "1", nodes: null };
     this._kept = kept;
-    return bestTree(this.data, kept, (wanted) => this.trigger("measure", wanted), (ms) => {
+    const { calibration, cost, category } = this.chosen;
+    const keep = (wanted) => this.trigger("keep", { calibration, cost: this.data.cost ? cost : null, category, ...wanted });
+    return bestTree(this.data, kept, { measure: (wanted) => this.trigger("measure", wanted), keep, text: this.text.node }, (ms) => {
       this.drawnMs.push(ms);
       if (this.drawnMs.length > 500) this.drawnMs.shift();
       window.headway.treesMs = this.drawnMs;
     });
   }
+}
+
+/** A tree that was kept, and where it goes from here. */
+function keptLine(one) {
+  return h("li", { "data-job": one.id }, h("b", {}, one.label), h("span", {}, one.note), h("small", { class: "hw-muted" }, one.at ? ago(one.at) : ""),
+    one.nodes ? h("a", { class: "hw-small", href: `/export?tuned=${encodeURIComponent(one.id)}` }, "Export it") : null);
 }
 
 /** A labelled list to choose from. */
