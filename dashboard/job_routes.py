@@ -47,6 +47,9 @@ def job_routes(jobs: Jobs, heartbeat_s: float) -> list[Route]:
         job_id = request.path_params["job_id"]
         return await answer(lambda: download(jobs.log_tail(job_id, MAX_LOG_BYTES), f"{job_id}.log", "text/plain"))
 
+    async def weights(request: Request) -> Response:
+        return await answer(lambda: {"steps": list(jobs.kept_steps(request.path_params["job_id"]))})
+
     async def metrics(request: Request) -> Response:
         job_id, form = request.path_params["job_id"], request.path_params["form"]
         return await answer(lambda: _metrics(jobs, job_id, form))
@@ -57,6 +60,7 @@ def job_routes(jobs: Jobs, heartbeat_s: float) -> list[Route]:
         Route(base, one),
         Route(base + "/events", job_events(jobs, heartbeat_s)),
         Route(base + "/log", log),
+        Route(base + "/weights", weights),
         Route(base + "/metrics.{form}", metrics),
         Route(base + "/{action}", act, methods=["POST"]),
     ]

@@ -143,6 +143,15 @@ class Jobs:
             raise HeadwayError(f"“{job_id[:40]}” is no job's id.")
         return self._services.places.jobs / job_id
 
+    def kept_steps(self, job_id: str) -> Sequence[int]:
+        """The steps whose weights a training keeps, so that another one can start from them; ascending."""
+        from backend.jobs.fork import run_folder
+        from backend.training.kept import kept_steps
+
+        if self._services.places is None:
+            return ()
+        return kept_steps(run_folder(self.get(job_id), self._services.places))
+
     def log_tail(self, job_id: str, max_bytes: int = TAIL_BYTES) -> str:
         """The end of the job's log, from a line's start; empty while there is none."""
         text, _ = self.log_since(job_id, None, max_bytes)

@@ -78,7 +78,9 @@ def _referred(session: Session) -> set[str]:
     for some in columns:
         for row in session.execute(select(*some).distinct()):
             for text in _texts(list(row)):
-                parts.update(re.split(r"[/\\:]", text))
+                found = re.split(r"[/\\:]", text)
+                parts.update(found)
+                parts.update(part.rpartition("@")[0] for part in found)  # JOB@STEP: weights of a step of a job
     return parts
 
 

@@ -96,6 +96,29 @@ class Evaluation:
         return metrics
 
 
+def acceptance_of_ranks(ranks: Tensor) -> dict[str, float]:
+    """How a chain of best guesses would do at held-out positions, by depth from 0.
+
+    Args:
+        ranks: int64 [T, K], see `Learner.evaluate`.
+
+    Returns `accept_marginal_D`: part of the positions where the best guesses of depth D and all before it are right;
+    `accept_conditional_D`: the same among the positions where those before it are. What has no positions is left out.
+    """
+    metrics: dict[str, float] = {}
+    right_before = torch.ones(len(ranks), dtype=torch.bool, device=ranks.device)
+    for depth, column in enumerate(ranks.unbind(1)):
+        labelled = column != IGNORE
+        right = right_before & (column == 0)
+        positions, reached, hits = (int(where.sum()) for where in (labelled, labelled & right_before, right))
+        if positions:
+            metrics[f"accept_marginal_{depth}"] = hits / positions
+        if reached:
+            metrics[f"accept_conditional_{depth}"] = hits / reached
+        right_before = right
+    return metrics
+
+
 class Learner(Protocol):
     """One family's trainable part."""
 

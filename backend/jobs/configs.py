@@ -64,7 +64,8 @@ class TrainJobConfig(TargetConfig):
     name: Name | None = Field(None, description="name of the drafter; default: the folder's")
     out: Text | None = Field(None, description="folder of the drafter; default: NAME in the home folder's drafters")
     start_from: Text | None = Field(
-        None, description="start with the weights of this job (its id) or folder instead of fresh ones"
+        None,
+        description="start with the weights of this job (its id) or folder, or with @STEP those of a step it keeps",
     )
     held_out: float = Field(0.05, gt=0, lt=1, description="part of the prompts that is measured on, never trained on")
     tree_nodes: int | None = Field(

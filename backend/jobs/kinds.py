@@ -137,6 +137,9 @@ def _maybe_absolute(text: str) -> str:
     prefix = "draft:" if text.startswith("draft:") else ""
     path = text.removeprefix(prefix)
     found = Path(path).expanduser()
+    place, at, step = path.rpartition("@")
+    if at and step.isdigit() and not found.exists():  # weights of a step of a training in that folder
+        return f"{_maybe_absolute(prefix + place)}@{step}"
     is_path = ("/" in path or path[:1] in (".", "~")) and found.exists()
     return prefix + _absolute(path) if is_path or (found / "headway.json").is_file() else text
 

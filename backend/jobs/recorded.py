@@ -22,6 +22,7 @@ from backend.jobs.as_text import config_of
 from backend.jobs.carry_out import carry_out, on_signals
 from backend.jobs.console import say
 from backend.jobs.context import ConsoleContext
+from backend.jobs.fork import start_of
 from backend.jobs.kinds import COMMAND_TAG, JOB_KINDS
 from backend.jobs.store_context import StoreContext
 from backend.jobs.worker import GRACE_S, LOG, STALE
@@ -103,7 +104,7 @@ def _parent(store: Store, config: BaseModel) -> str | None:
     """The job that this one starts from, where it names one."""
     start = getattr(config, "start_from", None)
     try:
-        return store.get_job(start).id if start else None
+        return store.get_job(start_of(start)[0]).id if start else None
     except StoreError:
         return None
 

@@ -18,11 +18,12 @@ from torch import Tensor
 from backend.drafters.checkpoint import META, read_folder
 from backend.errors import HeadwayError
 from backend.jobs.context import JobContext
+from backend.jobs.fork import RUN, run_folder, start_of
+from backend.training.kept import kept_steps, weights_file
 from backend.training.state import BEST, STATE, load_state, save_state
 from storage.errors import NotFoundError
 
 START = "start.pt"
-RUN = "run"  #: where in a job's folder training keeps its state
 
 
 @dataclass(frozen=True)
@@ -48,35 +49,45 @@ def starting_weights(start_from: str | None, work: Path, context: JobContext) ->
 
 
 def _found(start_from: str, context: JobContext) -> dict[str, Any]:
-    folder = Path(start_from).expanduser()
+    name, step = start_of(start_from)
+    folder = Path(name).expanduser()
     if folder.is_dir():
         if (folder / META).is_file():
+            if step is not None:
+                raise HeadwayError(f"{name} is a finished drafter without steps; leave @{step} out.")
             meta, tensors = read_folder(folder)
             lineage = {"drafter": meta.name, "weights_sha256": meta.weights_sha256}
             return {"family": meta.family, "weights": tensors, "lineage": lineage}
-        return _from_run(folder if _has_state(folder) else folder / RUN, {"folder": folder.name})
-    job_folder = context.settings.jobs / start_from
+        return _from_run(folder if _has_state(folder) else folder / RUN, step, {"folder": folder.name})
+    run = context.settings.jobs / name / RUN
     if context.store is not None:
         try:
-            context.store.get_job(start_from)
+            run = run_folder(context.store.get_job(name), context.settings)
         except NotFoundError:
             raise HeadwayError(
-                f"There is no job and no folder {start_from!r} to start from; give a training job's id or a folder."
+                f"There is no job and no folder {name!r} to start from; give a training job's id or a folder."
             ) from None
-    return _from_run(job_folder / RUN, {"job": start_from})
+    return _from_run(run, step, {"job": name})
 
 
 def _has_state(folder: Path) -> bool:
     return (folder / BEST).is_file() or (folder / STATE).is_file()
 
 
-def _from_run(folder: Path, lineage: dict[str, Any]) -> dict[str, Any]:
-    """The best weights of a training run, else its last ones."""
-    best = load_state(folder, BEST)
-    state = best or load_state(folder)
-    if state is None:
+def _from_run(folder: Path, step: int | None, lineage: dict[str, Any]) -> dict[str, Any]:
+    """The weights of a step of a training run; without one the best, else its last ones."""
+    names = [BEST, STATE] if step is None else [weights_file(step), BEST, STATE]
+    states = [state for name in names if (state := load_state(folder, name)) is not None]
+    if not states and not kept_steps(folder):
         raise HeadwayError(f"{folder} holds no checkpoint to start from; choose a job that has trained for a while.")
-    family = best["family"] if best is not None else state["run"]["family"]
+    state = next((state for state in states if step is None or state["step"] == step), None)
+    if state is None:
+        there = sorted({*kept_steps(folder), *(other["step"] for other in states)})
+        raise HeadwayError(
+            f"{folder} keeps no weights of step {step}; it keeps those of {', '.join(map(str, there))} "
+            "(kept_checkpoints says how many)."
+        )
+    family = state.get("family") or state["run"]["family"]
     return {"family": family, "weights": state["model"], "lineage": lineage | {"step": state["step"]}}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,12 @@ from backend.errors import Cancelled, HeadwayError
 from backend.jobs.carry_out import sweep
 from backend.jobs.configs import TrainJobConfig
 from backend.jobs.context import JobContext
+from backend.jobs.fork import RUN
 from backend.jobs.locks import only_one
 from backend.jobs.opening import holding, open_for
 from backend.jobs.places import chosen_place, release
 from backend.jobs.provenance import provenance
-from backend.jobs.start_weights import RUN, Start, starting_weights
+from backend.jobs.start_weights import Start, starting_weights
 from backend.jobs.train_tree import asked_tree, numbers, stored_tree
 from backend.targets.target import FINAL, Target
 from backend.training.features import FeatureStore, capture, feature_folder
@@ -184,7 +185,7 @@ class _Training:
             raise HeadwayError(result.reason)
         return result
 
-    def _judge(self) -> Callable[[], float | None] | None:
+    def _judge(self) -> Judge | None:
         training, depth = self.config.training, self.config.drafter.depth
         longest = self.target.max_context - training.decode_tokens - depth - 1
         prompts = judged_prompts(self.held, training.decode_prompts, longest)

@@ -32,6 +32,9 @@ class TrainConfig(BaseModel):
     )
     seed: int = Field(0, ge=0, lt=1 << 31, description="same seed, same run")
     checkpoint_every: int = Field(100, ge=1, description="steps between checkpoints; a killed run loses at most these")
+    kept_checkpoints: int = Field(
+        2, ge=0, le=1000, description="newest checkpoints whose weights are kept to fork from, beside the best ones"
+    )
     evaluate_every: int = Field(200, ge=1, description="steps between evaluations on held-out prompts")
     report_every: int = Field(10, ge=1, description="steps between reported losses")
     explosion_reports: int = Field(

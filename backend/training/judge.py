@@ -2,13 +2,14 @@
 
 Losses and hit rates look at each head alone; acceptance is about all of them together, on text the target is writing.
 Always a chain of the full depth, so that numbers of one run compare. Counts greedy tokens, so the result depends on
-nothing but weights and prompts. Knows the loop, no family.
+nothing but weights and prompts. Knows the decode loop, no family.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from backend.acceptance import Rule
 from backend.decoding.loop import DecodeSettings, decode
@@ -19,22 +20,61 @@ from backend.training.features import TokenizedAnswer
 
 
 @dataclass(frozen=True)
+class Judged:
+    """Counts over all steps of all prompts.
+
+    accepted_per_depth: entry d-1 counts the steps that accepted depth d; drafted_per_depth: those that accepted depth
+    d-1 and drafted a child there.
+    """
+
+    steps: int
+    accepted: int
+    accepted_per_depth: tuple[int, ...]
+    drafted_per_depth: tuple[int, ...]
+
+    @property
+    def acceptance_length(self) -> float:
+        """Accepted tokens + 1 a step."""
+        return 1 + self.accepted / self.steps
+
+    def as_metrics(self) -> dict[str, float]:
+        """The acceptance length, and the acceptance of each depth, marginal and, where it was ever tried,
+        conditional on that of the depth before.
+        """
+        metrics = {"acceptance_length": self.acceptance_length}
+        for depth, (accepted, drafted) in enumerate(
+            zip(self.accepted_per_depth, self.drafted_per_depth, strict=True)
+        ):
+            metrics[f"accept_marginal_{depth}"] = accepted / self.steps
+            if drafted:
+                metrics[f"accept_conditional_{depth}"] = accepted / drafted
+        return metrics
+
+
+@dataclass(frozen=True)
 class Judge:
-    """Call it to get the acceptance length now; `drafter` makes a drafter of the current weights."""
+    """Call it to see how the drafter does now; `drafter` makes a drafter of the current weights."""
 
     target: Target
     drafter: Callable[[], Drafter]
     prompts: Sequence[Sequence[int]]
     max_new_tokens: int
 
-    def __call__(self) -> float | None:
-        """Accepted tokens + 1 a step, over all steps of all prompts; None when there was no step."""
-        steps = accepted = 0
+    def __call__(self) -> Judged | None:
+        """Counts over all steps of all prompts; None when there was no step."""
+        drafter = self.drafter()
         settings = DecodeSettings(self.max_new_tokens, Rule("greedy"))
-        for record in decode(self.target, self.drafter(), self.prompts, settings, max(1, len(self.prompts))):
-            if isinstance(record, DecodeResult):
-                steps, accepted = steps + record.num_steps, accepted + record.num_accepted
-        return 1 + accepted / steps if steps else None
+        records = decode(self.target, drafter, self.prompts, settings, max(1, len(self.prompts)))
+        results = [record for record in records if isinstance(record, DecodeResult)]
+        steps = sum(result.num_steps for result in results)
+        if not steps:
+            return None
+        none = [0] * drafter.shape.max_depth  # depths that were never reached are counted too
+        accepted, drafted = (
+            tuple(map(sum, zip_longest(none, *(getattr(result, name) for result in results), fillvalue=0)))
+            for name in ("accepted_per_depth", "drafted_per_depth")
+        )
+        return Judged(steps, sum(result.num_accepted for result in results), accepted, drafted)
 
 
 def judged_prompts(answers: Sequence[TokenizedAnswer], count: int, longest: int) -> list[list[int]]:

@@ -1,7 +1,7 @@
 """One training loop for all families: batches, optimiser, schedule, evaluation, checkpoints, resume.
 
 Knows no family (see drafters/learning.py for what it asks of one), no answers and no target: it sees numbered batches,
-of positions or of whole texts, and a judge that gives a number. A run that is killed and resumed takes the same steps,
+of positions or of whole texts, and a judge that gives counts. A run that is killed and resumed takes the same steps,
 bit for bit, on a CPU with the same number of threads.
 """
 
@@ -12,14 +12,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
-from backend.drafters.learning import Evaluation, Learner
+from backend.drafters.learning import Evaluation, Learner, acceptance_of_ranks
 from backend.errors import HeadwayError
 from backend.training.config import TrainConfig
+from backend.training.kept import forget_weights_after, forget_weights_before, weights_file
 from backend.training.schedule import learning_rate
 from backend.training.state import (
     BEST,
@@ -30,6 +31,9 @@ from backend.training.state import (
     save_state,
 )
 from backend.training.watch import LossWatch
+
+if TYPE_CHECKING:
+    from backend.training.judge import Judged
 
 
 class Features(Protocol):
@@ -105,12 +109,12 @@ def train(
     reporter: Reporter,
     should_stop: Callable[[], bool],
     folder: Path,
-    judge: Callable[[], float | None] | None = None,
+    judge: Callable[[], Judged | None] | None = None,
     origin: str = "",
 ) -> TrainResult:
     """Train `learner` in place; state lives in `folder`, from which an unfinished run of the same settings goes on.
 
-    The learner's model must be on the device it is to be trained on. `judge` gives the real acceptance length of the
+    The learner's model must be on the device it is to be trained on. `judge` gives the real acceptance of the
     current weights; `origin` names the weights the learner starts from (a hash), so that a run resumes only with those.
 
     Raises HeadwayError when there is too little data, when `folder` holds another run, or when the disk refuses.
@@ -132,7 +136,7 @@ class _Run:
         held_out: Features,
         reporter: Reporter,
         folder: Path,
-        judge: Callable[[], float | None] | None,
+        judge: Callable[[], Judged | None] | None,
         origin: str,
     ) -> None:
         self.config, self.learner, self.features, self.held_out = config, learner, features, held_out
@@ -245,10 +249,10 @@ class _Run:
         self.learner.model.eval()
         metrics = self._measure()
         if self.judge is not None:
-            length = self.judge()
-            if length is not None:
-                metrics["acceptance_length"] = length
-                self._keep_best(length)
+            judged = self.judge()
+            if judged is not None:
+                metrics |= judged.as_metrics()
+                self._keep_best(judged.acceptance_length)
         self.learner.model.train()
         restore_random_state(before, self.device)
         if metrics:
@@ -264,19 +268,18 @@ class _Run:
         counts = [counts for counts, _ in parts]
         self.evaluation = sum(counts[1:], start=counts[0])
         self.ranks = torch.cat([ranks for _, ranks in parts]).cpu()
-        return {f"held_out_{name}": value for name, value in self.evaluation.as_metrics().items()}
+        found = self.evaluation.as_metrics() | acceptance_of_ranks(self.ranks)
+        return {f"held_out_{name}": value for name, value in found.items()}
 
     def _keep_best(self, length: float) -> None:
         """Of equals the later one, which has learned more."""
         if self.best is None or length >= self.best[1]:
             self.best = (self.step, length)
-            weights = {
-                "family": self.learner.family,
-                "step": self.step,
-                "acceptance_length": length,
-                "model": self.learner.model.state_dict(),
-            }
-            save_state(self.folder, weights, BEST)
+            save_state(self.folder, self._weights() | {"acceptance_length": length}, BEST)
+
+    def _weights(self) -> dict[str, Any]:
+        """What another run can start from."""
+        return {"family": self.learner.family, "step": self.step, "model": self.learner.model.state_dict()}
 
     def _finish(self) -> None:
         """Leave the learner with the weights to keep, and their evaluation."""
@@ -299,7 +302,7 @@ class _Run:
         """What has to agree for a resume: everything that decides a step. How often to report or save does not, nor,
         without a judge that keeps the best, how often to evaluate.
         """
-        free = {"checkpoint_every", "report_every", "explosion_reports", "explosion_factor"}
+        free = {"checkpoint_every", "report_every", "explosion_reports", "explosion_factor", "kept_checkpoints"}
         if self.judge is None:
             free |= {"evaluate_every", "decode_prompts", "decode_tokens", "keep"}
         settings = self.config.model_dump(exclude=free)
@@ -316,6 +319,8 @@ class _Run:
         }
 
     def _save(self) -> None:
+        if self.config.kept_checkpoints:
+            save_state(self.folder, self._weights(), weights_file(self.step))
         state = {
             "run": self._identity(),
             "step": self.step,
@@ -328,9 +333,12 @@ class _Run:
             "threads": torch.get_num_threads(),
         }
         save_state(self.folder, state)
+        forget_weights_before(self.folder, self.config.kept_checkpoints)
 
     def _resume(self) -> None:
         state = load_state(self.folder)
+        # A kill may have come between the weights of a checkpoint and its state; they are made again.
+        forget_weights_after(self.folder, state["step"] if state is not None else 0)
         if state is None:
             return
         check_same_run(state, self._identity(), self.folder)

@@ -192,7 +192,7 @@ def plan(config: Planned, target: TargetFacts, answers: AnswerFacts, probe: Prob
     used = probe if fits else None
     return Plan(
         bytes_features=feature_bytes(target, answers, config.drafter.states_a_token),
-        bytes_checkpoints=_checkpoint_bytes(config, sizes, used if same else None),
+        bytes_checkpoints=_checkpoint_bytes(config, sizes, steps, used if same else None),
         bytes_drafter=sizes.parameters * (HALF if config.half else 4) + SMALL_FILES,
         peak_memory_bytes=_peak(config, target, answers, sizes, used, same),
         phases=_phases(config, target, answers, sizes, used, same, speed),
@@ -247,11 +247,16 @@ def _decides(config: Planned) -> dict[str, Any]:
     return {"drafter": config.drafter.model_dump(mode="json"), **training}
 
 
-def _checkpoint_bytes(config: Planned, sizes: DrafterSizes, probe: Probe | None) -> int:
-    """One state of the run, and beside it the best weights so far where those are kept."""
+def _checkpoint_bytes(config: Planned, sizes: DrafterSizes, steps: int, probe: Probe | None) -> int:
+    """One state of the run, and beside it weights: the best so far where those are kept, and those to fork from."""
     state = probe.checkpoint_bytes if probe else 12 * sizes.parameters
-    best = 4 * sizes.parameters if config.training.keep == "best" and config.training.decode_prompts else 0
-    return state + best
+    best = 1 if config.training.keep == "best" and config.training.decode_prompts else 0
+    kept = min(config.training.kept_checkpoints, _saves(config.training, steps))
+    return state + (best + kept) * 4 * sizes.parameters
+
+
+def _saves(training: TrainConfig, steps: int) -> int:
+    return -(-steps // training.checkpoint_every)
 
 
 def _peak(
@@ -295,7 +300,7 @@ def _phases(
     seen, held_out = answers.seen(config.drafter)
     steps = training.total_steps(seen)
     evaluations = 1 + -(-steps // training.evaluate_every)
-    saves = -(-steps // training.checkpoint_every)
+    saves = _saves(training, steps) * (4 / 3 if training.kept_checkpoints else 1)  # a state has three numbers a weight
     if probe is not None:
         scale = 1.0 if same else _step_flops(config, sizes) / _probe_step_flops(probe, config, target)
         load_s, read = probe.load_s, probe.capture_tokens_per_s

@@ -1,8 +1,8 @@
 """The state of an unfinished training run on disk: written atomically, read with suspicion.
 
 One file holds everything that the next step depends on: weights, optimiser, step, random state, the settings and the
-data it belongs to. The order of the data follows from seed and epoch, so the step is also the place in the data. A
-second file of the same kind keeps the best weights so far.
+data it belongs to. The order of the data follows from seed and epoch, so the step is also the place in the data. Other
+files of the same kind keep the best weights so far, and those of the newest checkpoints (kept.py).
 """
 
 from __future__ import annotations

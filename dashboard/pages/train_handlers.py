@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from backend.drafters.families import DEFAULT_FAMILY
 from backend.errors import HeadwayError
 from backend.jobs.configs import TrainJobConfig
+from backend.jobs.fork import start_of
 from backend.training.plan_facts import answer_facts, machine_speed, target_facts
 from backend.training.planner import decides, plan
 from backend.training.vocab_facts import vocabulary_facts
@@ -108,7 +109,8 @@ class TrainHandlers:
             job = self._jobs.get(str(event.job))
         except Exception as error:
             return self._form({}, {"": one_sentence(error)}), SKIP(), SKIP()
-        typed = self._typed(fork_config(job.config, job.id))
+        step = event.step if isinstance(event.step, int) else None
+        typed = self._typed(fork_config(job.config, job.id, step))
         return self._form(typed, {}, fill=True), self._link(None), self._plan(typed)
 
     def text(self, event: gr.EventData) -> dict[str, Any]:
@@ -186,7 +188,7 @@ class TrainHandlers:
     def _start(self, data: Mapping[str, Any]) -> str:
         parent = data.get("start_from")
         try:
-            parent_id = self._jobs.get(parent).id if parent else None
+            parent_id = self._jobs.get(start_of(parent)[0]).id if parent else None
         except PERSONS_ERRORS:
             parent_id = None  # a folder, or a job of another store
         return self._jobs.start("train", data, name=job_name(data), parent_id=parent_id)

@@ -59,6 +59,7 @@ _LABELS: Final[Mapping[str, str]] = {
     "training.decode_prompts": "Prompts decoded",
     "training.decode_tokens": "Tokens decoded",
     "training.keep": "Weights kept",
+    "training.kept_checkpoints": "Checkpoints kept",
     "out": "Folder",
     "half": "Half precision",
     "tree_nodes": "Tree nodes",
@@ -72,6 +73,7 @@ _MORE: Final = (
     "drafter.kept_least", "training.gradient_value_clip", "tree", "training.steps",
     "training.warmup_fraction", "training.final_fraction", "training.weight_decay", "training.beta_1",
     "training.beta_2", "training.gradient_clip", "training.seed", "training.checkpoint_every",
+    "training.kept_checkpoints",
     "training.evaluate_every", "training.report_every", "training.explosion_reports", "training.explosion_factor",
     "training.decode_prompts", "training.decode_tokens", "training.keep", "out", "half", "work", "device", "dtype",
     "trust_remote_code", "start_from",
@@ -230,12 +232,12 @@ def fitting_probe(results: Iterable[Any], target: str, settings: Mapping[str, An
     return of_target
 
 
-def fork_config(config: Mapping[str, Any], job_id: str) -> dict[str, Any]:
-    """The settings of a job as those of one that starts from its weights and writes elsewhere."""
+def fork_config(config: Mapping[str, Any], job_id: str, step: int | None = None) -> dict[str, Any]:
+    """The settings of a job as those of one that starts from its weights (a step's or the best), writing elsewhere."""
     name = config.get("name")
     return {
         **config,
-        "start_from": job_id,
+        "start_from": job_id if step is None else f"{job_id}@{step}",
         "name": f"{str(name)[:70]} (fork)" if name else None,
         "out": None,
         "work": None,

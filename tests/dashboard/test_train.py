@@ -91,6 +91,7 @@ def test_a_fork_starts_from_the_job_and_writes_elsewhere() -> None:
     config = TrainJobConfig(answers="a", name="Mine", out="/somewhere", work="/work").model_dump(mode="json")
     fork = TrainJobConfig.model_validate(fork_config(config, "abc"))
     assert (fork.start_from, fork.name, fork.out, fork.work) == ("abc", "Mine (fork)", None, None)
+    assert TrainJobConfig.model_validate(fork_config(config, "abc", 300)).start_from == "abc@300"
     assert job_name(config) == "Mine" and job_name({**config, "name": None}) == "medusa for smollm2-135m"
 
 

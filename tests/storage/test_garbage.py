@@ -80,6 +80,10 @@ def test_what_rows_refer_to_stays(url: str, homes: dict[str, Path]) -> None:
         _write(homes["features"] / "4567" / "shard-1", 1)
         _write(homes["jobs"] / job.id / "log.txt")
         _write(homes["jobs"] / "1m8pq6ewpnth4" / "log.txt", 7)
+        forked = {"start_from": "1m8pq6ewpn777@300", "answers": "/data/mine@home.jsonl"}
+        store.create_job(kind="train", name="fork", config=forked)
+        _write(homes["jobs"] / "1m8pq6ewpn777" / "run" / "weights-300.pt")
+        _write(homes["drafters"] / "mine@home.jsonl")
         assert _orphans(store, homes) == {
             "features/4567": 1_001,
             "drafters/.forgotten.work": 40,

@@ -14,6 +14,8 @@ from backend.drafters.learning import FeatureBatch
 from backend.drafters.medusa.train import MedusaLearner
 from backend.errors import HeadwayError
 from backend.training.config import TrainConfig
+from backend.training.judge import Judged
+from backend.training.kept import kept_steps, weights_file
 from backend.training.loop import TrainResult, train
 from backend.training.state import BEST, load_state
 from backend.training.watch import LossWatch
@@ -25,12 +27,13 @@ CONFIG = TrainConfig(
 TRAIN, HELD_OUT = MadeUpFeatures(300), MadeUpFeatures(70, seed=1)
 
 
-def wobbling(learner: MedusaLearner) -> Callable[[], float]:
+def wobbling(learner: MedusaLearner) -> Callable[[], Judged]:
     """A judge that depends on the weights alone and does not simply rise."""
 
-    def judge() -> float:
+    def judge() -> Judged:
         weight = learner.heads.block_weight.detach()
-        return 1.0 + float(torch.sin(40 * weight.sum()))
+        accepted = 1_000 + round(1_000 * float(torch.sin(40 * weight.sum())))
+        return Judged(1_000, accepted, (accepted // 2, accepted // 4), (1_000, accepted // 2))
 
     return judge
 
@@ -61,6 +64,10 @@ def test_the_run_ends_with_the_best_weights_and_says_which(tmp_path: Path) -> No
     held = {name.removeprefix("held_out_"): value for name, value in figures(recorder)[best].items()}
     assert result.evaluation is not None
     assert all(held[name] == value for name, value in result.evaluation.as_metrics().items())
+    counted = figures(recorder)[best]
+    accepted = round(1_000 * (counted["acceptance_length"] - 1))
+    assert counted["accept_marginal_0"] == accepted // 2 / 1_000
+    assert counted["accept_conditional_1"] == accepted // 4 / (accepted // 2)
     last = run(tmp_path / "last", new_learner(), Recorder(), CONFIG.model_copy(update={"keep": "last"}))
     assert last.kept_step == 40 and last.acceptance_length is None
 
@@ -111,8 +118,8 @@ def test_killed_anywhere_it_keeps_the_same_weights_and_the_same_curve(tmp_path: 
 
 
 def test_judging_draws_nothing_from_the_generators(tmp_path: Path) -> None:
-    def noisy() -> float:
-        return float(torch.rand(3).sum())
+    def noisy() -> Judged:
+        return Judged(100, int(torch.randint(100, ())), (), ())
 
     plain, judged = new_learner(), new_learner()
     config = CONFIG.model_copy(update={"keep": "last"})
@@ -156,3 +163,22 @@ def test_a_run_goes_on_only_from_the_weights_it_started_with(tmp_path: Path) -> 
     train(CONFIG, new_learner(), TRAIN, HELD_OUT, Recorder(), never, tmp_path, origin="one")
     with pytest.raises(HeadwayError, match="starting weights"):
         train(CONFIG, new_learner(), TRAIN, HELD_OUT, Recorder(), never, tmp_path, origin="other")
+
+
+def test_the_newest_checkpoints_keep_their_weights_and_none_of_a_later_step_is_left(tmp_path: Path) -> None:
+    train(CONFIG, new_learner(), TRAIN, HELD_OUT, Recorder(), never, tmp_path / "two")
+    assert kept_steps(tmp_path / "two") == [35, 40]
+    longer = CONFIG.model_copy(update={"kept_checkpoints": 4, "steps": 35})
+    learner = new_learner()
+    train(longer, learner, TRAIN, HELD_OUT, Recorder(), never, tmp_path / "four")
+    assert kept_steps(tmp_path / "four") == [14, 21, 28, 35]
+    stored = load_state(tmp_path / "four", weights_file(35))
+    assert stored is not None and (stored["family"], stored["step"]) == ("medusa", 35)
+    assert all(torch.equal(value, stored["model"][name]) for name, value in learner.model.state_dict().items())
+    (tmp_path / "four" / weights_file(35)).rename(tmp_path / "four" / weights_file(99))  # of a future that never came
+    none = longer.model_copy(update={"kept_checkpoints": 0})  # may differ between attempts
+    train(none, new_learner(), TRAIN, HELD_OUT, Recorder(), never, tmp_path / "four")
+    assert kept_steps(tmp_path / "four") == [14, 21, 28]
+    fresh = none.model_copy(update={"seed": 4})
+    train(fresh, new_learner(), TRAIN, HELD_OUT, Recorder(), never, tmp_path / "none")
+    assert kept_steps(tmp_path / "none") == []

@@ -25,6 +25,7 @@ from backend.jobs.configs import TrainJobConfig
 from backend.targets.tiny import tiny_checkpoint
 from backend.training.config import TrainConfig
 from backend.training.features import _groups, _plan, capture
+from backend.training.kept import weights_file
 from backend.training.loop import train
 from backend.training.plan_facts import answer_facts, folder_facts, target_facts
 from backend.training.planner import (
@@ -160,6 +161,10 @@ def test_features_and_checkpoints_take_the_bytes_that_are_foretold(tmp_path: Pat
     train(training, _Flat(heads), features, MadeUpFeatures(0), Recorder(), never, tmp_path / "run")
     made = config(drafter=settings.model_dump(), training=training.model_dump())
     said = plan(made, replace(TARGET, hidden_size=200, vocab_size=VOCAB), ANSWERS, None, SPEED).bytes_checkpoints
+    written = sum(file.stat().st_size for file in (tmp_path / "run").iterdir())
+    assert said / 1.1 < written < said * 1.1 and (tmp_path / "run" / weights_file(2)).is_file()
+    lean = config(drafter=settings.model_dump(), training=training.model_dump() | {"kept_checkpoints": 0})
+    said = plan(lean, replace(TARGET, hidden_size=200, vocab_size=VOCAB), ANSWERS, None, SPEED).bytes_checkpoints
     assert said / 1.1 < (tmp_path / "run" / STATE).stat().st_size < said * 1.1
 
 
@@ -200,7 +205,7 @@ def test_a_probe_of_the_same_settings_is_taken_as_it_is() -> None:
     assert found.peak_memory_bytes == max(
         9_000_000, 58_000_000 + 2 * 2 * SHARD_POSITIONS * 64, 8_000_000 + 100_000_000 + mapped
     )
-    assert found.bytes_checkpoints == 12_000_000 + 4 * found.parameters
+    assert found.bytes_checkpoints == 12_000_000 + 2 * 4 * found.parameters  # the best weights, and one checkpoint's
 
 
 def test_a_probe_of_other_settings_is_scaled_by_the_work_of_a_step() -> None:

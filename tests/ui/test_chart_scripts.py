@@ -76,12 +76,14 @@ def test_smoothing_follows_what_changed(page: Page) -> None:
 
 def test_metrics_find_their_chart_and_go_back_to_a_checkpoint(page: Page) -> None:
     places = page.evaluate(
-        "['loss_2', 'held_out_loss_0', 'held_out_top3_1', 'acceptance_length', 'learning_rate', 'gradient_norm', "
+        "['loss_2', 'held_out_loss_0', 'held_out_top3_1', 'acceptance_length', 'accept_conditional_1', "
+        "'held_out_accept_marginal_0', 'learning_rate', 'gradient_norm', "
         "'train_s'].map((name) => { const p = placeOf(name); return p && [p.chart, p.head, p.dashed, p.variant]; })"
     )
     assert places == [
         ["loss", 2, False, None], ["loss", 0, True, None], ["accuracy", 1, False, "top3"],
-        ["acceptance", None, False, None], ["rate", None, False, None], ["more", None, False, "gradient_norm"], None,
+        ["length", None, False, None], ["acceptance", 1, False, "conditional"], ["acceptance", 0, True, "marginal"],
+        ["rate", None, False, None], ["more", None, False, "gradient_norm"], None,
     ]  # fmt: skip
     xs = page.evaluate(
         "(() => { const m = new Metrics(), row = (step, loss) => ({ step, values: { loss } }); "

@@ -19,6 +19,7 @@ export class Series {
     this._mean = 0;
     this._share = 0; // how much of the mean is data: corrects the start
     this._stale = false; // an earlier point changed, so the smoothed values are made anew before they are drawn
+    this._extremes = { y: new Extremes(), smooth: new Extremes() };
   }
 
   /** A later point is appended; a point that is there already (a job went on from a checkpoint) is replaced. */
@@ -45,12 +46,14 @@ export class Series {
       this.y[at] = y;
       this.length += 1;
     }
+    this._extremes.y.forget(at);
     this._stale = true;
   }
 
   /** Forgets the points from `x` on. */
   cut(x) {
     this.length = this._first(x);
+    this._extremes.y.forget(this.length);
     this._stale = true;
   }
 
@@ -59,6 +62,7 @@ export class Series {
     this._stale = false;
     this._mean = 0;
     this._share = 0;
+    this._extremes.smooth.forget(0);
     for (let index = 0; index < this.length; index += 1) this._smoothOne(index);
   }
 
@@ -66,11 +70,13 @@ export class Series {
    * the greatest value there, so no spike is lost. */
   view(low, high, smoothed = false, columns = MAX_COLUMNS) {
     if (smoothed && this._stale) this.setSmoothing(this.weight);
-    const values = smoothed ? this.smooth : this.y;
+    const name = smoothed ? "smooth" : "y";
+    const [x, values] = [this.x, this[name]];
     const from = Math.max(0, this._first(low) - 1);
     const to = Math.min(this.length, this._first(high) + 2);
-    if (to - from <= 2 * columns) return { x: this.x.slice(from, to), y: values.slice(from, to) };
-    return thinned(this.x, values, from, to, columns);
+    if (to - from <= 2 * columns) return { x: x.slice(from, to), y: values.slice(from, to) };
+    this._extremes[name].grow(values, this.length);
+    return thinned(x, values, this._extremes[name], from, to, columns);
   }
 
   get lastValue() {
@@ -105,30 +111,81 @@ export class Series {
   }
 }
 
-/** Columns of equal width over x[from … to): of each the least and the greatest value, in their order; both ends stay. */
-function thinned(x, y, from, to, columns) {
+/** Of a growing array: where the least and the greatest value of every block of 2, 4, 8, … points lies. */
+class Extremes {
+  constructor() {
+    this.length = 0; // points that were taken in
+    this.levels = []; // of blocks of 2 << level points: {low, high}, each Int32Array of indices
+  }
+
+  /** Values from `index` on have changed or are gone. */
+  forget(index) {
+    this.length = Math.min(this.length, index);
+  }
+
+  /** Takes in what is new up to `length`. */
+  grow(values, length) {
+    for (let level = 0; length >> (level + 1); level += 1) {
+      const blocks = length >> (level + 1);
+      const { low, high } = this._level(level, blocks);
+      const below = this.levels[level - 1];
+      for (let block = this.length >> (level + 1); block < blocks; block += 1) {
+        const [first, second] = [2 * block, 2 * block + 1];
+        low[block] = lesser(values, below ? below.low[first] : first, below ? below.low[second] : second);
+        high[block] = greater(values, below ? below.high[first] : first, below ? below.high[second] : second);
+      }
+    }
+    this.length = length;
+  }
+
+  _level(level, blocks) {
+    const known = this.levels[level];
+    if (known && known.low.length >= blocks) return known;
+    const wider = { low: new Int32Array(2 * blocks), high: new Int32Array(2 * blocks) };
+    if (known) for (const name of ["low", "high"]) wider[name].set(known[name]);
+    this.levels[level] = wider;
+    return wider;
+  }
+}
+
+const lesser = (values, one, other) => (values[other] < values[one] ? other : one);
+const greater = (values, one, other) => (values[other] > values[one] ? other : one);
+
+/** Points from … to - 1 in at most `columns` blocks of equal many: of each the least and the greatest value, in their
+ * order; both ends stay. Reads a few numbers a block, however many points there are. */
+function thinned(x, values, extremes, from, to, columns) {
+  let level = 0;
+  while ((to - from) >> (level + 1) > columns - 3) level += 1;
+  const size = 2 << level;
   const xs = new Float64Array(2 * columns + 4);
   const ys = new Float64Array(2 * columns + 4);
   let count = 0;
+  let last = -1;
   const keep = (index) => {
+    if (index <= last) return;
     xs[count] = x[index];
-    ys[count] = y[index];
+    ys[count] = values[index];
     count += 1;
+    last = index;
   };
-  const start = x[from];
-  const scale = columns / (x[to - 1] - start);
-  keep(from);
-  for (let index = from + 1; index < to - 1;) {
-    const column = Math.floor((x[index] - start) * scale);
-    let low = index;
-    let high = index;
-    for (; index < to - 1 && Math.floor((x[index] - start) * scale) === column; index += 1) {
-      if (y[index] < y[low]) low = index;
-      if (y[index] > y[high]) high = index;
-    }
+  const both = (low, high) => {
     keep(Math.min(low, high));
-    if (low !== high) keep(Math.max(low, high));
-  }
+    keep(Math.max(low, high));
+  };
+  const part = (start, stop) => {
+    let [low, high] = [start, start];
+    for (let index = start + 1; index < stop; index += 1) {
+      low = lesser(values, low, index);
+      high = greater(values, high, index);
+    }
+    if (start < stop) both(low, high);
+  };
+  const [first, end] = [Math.ceil(from / size), Math.floor(to / size)];
+  const { low, high } = extremes.levels[level];
+  keep(from);
+  part(from, first * size);
+  for (let block = first; block < end; block += 1) both(low[block], high[block]);
+  part(end * size, to);
   keep(to - 1);
   return { x: xs.slice(0, count), y: ys.slice(0, count) };
 }

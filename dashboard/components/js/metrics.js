@@ -6,12 +6,13 @@ const BY_HEAD = [
   [/^loss_(\d+)$/, "loss", false],
   [/^held_out_loss_(\d+)$/, "loss", true],
   [/^held_out_(top\d+)_(\d+)$/, "accuracy", false],
-  [/^(?:held_out_)?accept\w*_(\d+)$/, "acceptance", false],
+  [/^accept_(conditional|marginal)_(\d+)$/, "acceptance", false],
+  [/^held_out_accept_(conditional|marginal)_(\d+)$/, "acceptance", true],
 ];
 const WHOLE = [
   [/^loss$/, "loss", false],
   [/^held_out_loss$/, "loss", true],
-  [/^(?:held_out_|decode_)?accept\w*$/, "acceptance", false],
+  [/^acceptance_length$/, "length", false],
   [/^learning_rate$/, "rate", false],
 ];
 const NOT_SHOWN = new Set(["train_s"]);
@@ -32,7 +33,7 @@ export function placeOf(name) {
 /** What a curve is called where it is pointed at. */
 export function curveName(name, place) {
   const words = [place.head === null ? wordsOf(name) : `depth ${place.head + 1}`];
-  if (place.dashed && place.head !== null) words.push("held-out");
+  if (place.dashed && place.head !== null) words.push(place.chart === "acceptance" ? "best guesses" : "held-out");
   return words.join(", ");
 }
 

@@ -10,7 +10,8 @@ const DRAW_MS = 250; // at most four redraws a second
 const CHARTS = [
   { name: "loss", title: "Loss", note: "of each depth; dashed: held-out", log: true },
   { name: "accuracy", title: "Held-out accuracy", note: "the right token is among the best of its depth", percent: true },
-  { name: "acceptance", title: "Decode acceptance", note: "real decoding of held-out prompts" },
+  { name: "acceptance", title: "Acceptance", note: "when decoding held-out prompts; dashed: best guesses on held-out answers", percent: true },
+  { name: "length", title: "Acceptance length", note: "tokens a step when decoding held-out prompts" },
   { name: "rate", title: "Learning rate", note: "", format: ".3~e" },
   { name: "more", title: "More", note: "", format: ".4~g" },
 ];

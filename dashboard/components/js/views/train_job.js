@@ -1,5 +1,5 @@
 // The job that is shown: how far it is, what can be done with it, its log, and what came out of it.
-// value: null. Triggers fork {job}, text {job, form: command or yaml}.
+// value: null. Triggers fork {job, step: of the weights to start from, null: the best}, text {job, form: command or yaml}.
 
 import { h, setText } from "../dom.js";
 import { jobCard } from "../job_card.js";
@@ -11,8 +11,11 @@ export function mount(element, feed, { trigger }) {
   const train = trainer(feed);
   const list = h("ul", { class: "hw-jobs" });
   const act = (label, title, call) => h("button", { type: "button", class: "hw-small", title, onclick: call }, label);
+  const weights = h("select", { "aria-label": "Weights a fork starts from", title: "Weights a fork starts from" });
+  const step = () => (weights.value ? Number(weights.value) : null);
   const tools = h("div", { class: "hw-actions" },
-    act("Fork", "A new training with these settings, from these weights", () => trigger("fork", { job: train.id })),
+    act("Fork", "A new training with these settings, from these weights", () => trigger("fork", { job: train.id, step: step() })),
+    h("label", { class: "hw-fork-from" }, "from ", weights),
     act("Copy as command", "The command line that does the same", () => trigger("text", { job: train.id, form: "command" })),
     act("As YAML", "The file that --config takes", () => trigger("text", { job: train.id, form: "yaml" })),
     h("span", { class: "hw-grow" }),
@@ -23,6 +26,27 @@ export function mount(element, feed, { trigger }) {
   element.replaceChildren(box);
   let card = null;
   let drawn = null;
+  let offered = "";
+  offer([]);
+
+  /** The weights to choose from: the best (the last where none were judged), and those of the steps that are kept. */
+  function offer(steps) {
+    const chosen = weights.value;
+    weights.replaceChildren(h("option", { value: "" }, "its best weights"),
+      ...[...steps].reverse().map((one) => h("option", { value: one }, `step ${one.toLocaleString("en")}`)));
+    if (steps.includes(Number(chosen))) weights.value = chosen;
+  }
+
+  /** Asks which weights there are, when the job has come so far that others may be. */
+  async function ask() {
+    const every = train.job.config.training ? train.job.config.training.checkpoint_every || 100 : 100;
+    const done = train.job.progress && train.job.progress.unit === "steps" ? Math.floor(train.job.progress.done / every) : "";
+    const place = `${train.id} ${train.job.status} ${done}`;
+    if (place === offered || train.job.kind !== "train") return;
+    offered = place;
+    const answer = await feed.ask(`/headway/jobs/${encodeURIComponent(train.id)}/weights`).catch(() => ({ steps: [] }));
+    if (place === offered) offer(answer.steps);
+  }
 
   train.on((changed) => {
     if (changed.has("job")) {
@@ -31,6 +55,7 @@ export function mount(element, feed, { trigger }) {
       drawn = null;
       list.replaceChildren();
       result.hidden = true;
+      offer([]);
     }
     box.hidden = !train.id;
     setText(problem, train.error || "");
@@ -42,6 +67,7 @@ export function mount(element, feed, { trigger }) {
       if (isOpen(train.job)) card.node.querySelector("details").open = true;
     }
     card.update(train.job);
+    ask();
     const now = JSON.stringify(train.job.result);
     if (now !== drawn) {
       drawn = now;
