@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import statistics
 import sys
 import time
@@ -12,12 +13,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 from backend.data.prompts import Prompt, read_prompts
-from backend.engine.conditions import device_name, packages
+from backend.engine.conditions import cpu_name, device_name, packages
 from backend.errors import HeadwayError
 from backend.jobs.asking import encode_first
+from backend.jobs.provenance import ROOT, git_commit
 from backend.settings import Settings
 from backend.targets.loading import load_model
 from backend.targets.opening import open_target
@@ -100,6 +103,21 @@ def conditions(target: Target) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "load": [round(value, 2) for value in os.getloadavg()],
         "packages": packages(),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Conditions of a measurement that is not about one target: machine, versions, the code's commit."""
+    return {
+        "processor": cpu_name(),
+        "processors": os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "threads": torch.get_num_threads(),
+        "load": [round(value, 2) for value in os.getloadavg()],
+        "packages": packages(),
+        "commit": git_commit(ROOT),
     }
 
 

@@ -1,8 +1,9 @@
 """Kills workers at random moments and compares what comes out with an undisturbed run; used by kills.py and by tests.
 
 Workers are forked from a small server that has torch imported, so that an attempt costs a second and not ten. A kill is
-SIGKILL: nothing gets a chance to clean up. Half of them come at any time of an attempt, half shortly after it has been
-seen to work. Knows jobs by their config and their traces, nothing of how they work.
+SIGKILL: nothing gets a chance to clean up. Three in four come after the attempt has been seen to do its own work (steps
+of a training, answers), the others at any time from its start on. Knows jobs by their config and their traces, nothing
+of how they work.
 """
 
 from __future__ import annotations
@@ -17,19 +18,26 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from backend.jobs.fork import run_folder
 from backend.jobs.kinds import JOB_KINDS
 from backend.settings import Settings
 from storage import Store, owner_is_alive
 
 PRELOADED = ("backend.jobs.worker", "backend.jobs.distill_job", "backend.jobs.train_job", "backend.jobs.evaluate_job")
 TIMES = ("_ms", "_s", "_per_s", "busy", "contended", "order")  #: endings of figures that differ from run to run
+WORK = {"distill": "answers", "train": "steps", "evaluate": "answers"}  #: what a kind of job is for
+AIMED = 0.75  #: part of the kills that wait for that work
 MOST_KILLS = 8  #: of one job
 APART = ("config", "min_width")  #: what a job was told, and what it found out about the machine when it loaded
 END_S = 600.0  #: an attempt that takes longer than this is a fault
+
+
+Work = tuple[int, int, int]  #: see _work_done
 
 
 @dataclass(frozen=True)
@@ -105,9 +113,11 @@ def run_with_kills(
         told.attempts += 1
         started = time.monotonic()
         process = start_worker(context, settings, job_id)
+        before = _work_done(store, settings, job_id)
         if want() and told.num_kills < MOST_KILLS:
-            _wait_for_moment(process, store, settings, job_id, rng, typical)
-            moment = _kill(process, store, job_id)
+            works = partial(_has_worked, store, settings, job_id, before)
+            _wait_for_moment(process, works, rng, typical)
+            moment = _kill(process, store, settings, job_id, before)
             if moment is not None:
                 told.kills[moment] = told.kills.get(moment, 0) + 1
                 killed()
@@ -123,9 +133,9 @@ def run_with_kills(
     return told
 
 
-def _kill(process: BaseProcess, store: Store, job_id: str) -> str | None:
+def _kill(process: BaseProcess, store: Store, settings: Settings, job_id: str, before: Work) -> str | None:
     """Kill it if it still lives; what it was in the middle of, None when it had ended by itself."""
-    moment = _doing(store, job_id)
+    moment = _doing(store, settings, job_id, before)
     if process.pid is None or not process.is_alive():
         return None
     os.kill(process.pid, signal.SIGKILL)
@@ -133,36 +143,55 @@ def _kill(process: BaseProcess, store: Store, job_id: str) -> str | None:
     return moment if process.exitcode == -signal.SIGKILL else None
 
 
-def _doing(store: Store, job_id: str) -> str:
-    """What the job said last that it was in the middle of."""
+def _doing(store: Store, settings: Settings, job_id: str, before: Work) -> str:
+    """What the attempt is in the middle of: its own work once any of it was stored, else what it said last, which is up
+    to a second old.
+    """
     job = store.get_job(job_id)
-    return job.status if job.status == "queued" else str((job.progress or {}).get("unit") or "starting")
+    if job.status == "queued":
+        return job.status
+    if _has_worked(store, settings, job_id, before):
+        return WORK[job.kind]
+    said = str((job.progress or {}).get("unit") or "starting")
+    return "starting" if said == WORK[job.kind] else said  # the attempt before said that
 
 
 def _wait_for_moment(
-    process: BaseProcess, store: Store, settings: Settings, job_id: str, rng: random.Random, typical: float
+    process: BaseProcess, has_worked: Callable[[], bool], rng: random.Random, typical: float
 ) -> None:
     deadline = time.monotonic() + END_S
-    if rng.random() < 0.5:
-        deadline = time.monotonic() + rng.uniform(0, 1.2 * typical)
-    else:
-        before = _work_done(store, settings, job_id)
-        while process.is_alive() and time.monotonic() < deadline and _work_done(store, settings, job_id) == before:
+    if rng.random() < AIMED:
+        while process.is_alive() and time.monotonic() < deadline and not has_worked():
             time.sleep(0.01)
         deadline = time.monotonic() + rng.uniform(0, 0.3)
+    else:
+        deadline = time.monotonic() + rng.uniform(0, 1.2 * typical)
     while process.is_alive() and time.monotonic() < deadline:
         time.sleep(0.005)
 
 
-def _work_done(store: Store, settings: Settings, job_id: str) -> tuple[int, ...]:
-    """Grows whenever the job has done something that stays."""
-    config = store.get_job(job_id).config
-    out = Path(config.get("out") or "-")
+def _has_worked(store: Store, settings: Settings, job_id: str, before: Work) -> bool:
+    return any(now > then for now, then in zip(_work_done(store, settings, job_id), before, strict=True))
+
+
+def _work_done(store: Store, settings: Settings, job_id: str) -> Work:
+    """What the job's own work leaves: bytes of answers, when weights were written last, the number of the last row.
+
+    Each grows with the work of an attempt and with nothing else.
+    """
+    job = store.get_job(job_id)
+    out = Path(job.config.get("out") or "-")
     size = out.stat().st_size if out.is_file() else 0
-    folder = settings.jobs / job_id
-    files = sum(path.stat().st_mtime_ns for path in folder.rglob("*.pt") if path.exists())
-    rows = len(store.metrics(job_id)) + len(store.items(job_id))
-    return size, files, rows
+    written = [_changed(path) for path in run_folder(job, settings).glob("*.pt")]
+    rows = [row.seq for row in (*store.metrics(job_id), *store.items(job_id))]
+    return size, max(written, default=0), max(rows, default=0)
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:  # replaced or forgotten meanwhile
+        return 0
 
 
 # -- comparing

@@ -2,7 +2,8 @@
 
     python -m benchmarks.kills --kills 100
 
-Two workers at a time and two readers share one database. Every job must end right after it is resumed, with what an
+Most kills wait until an attempt does its own work: steps of a training, answers. Two workers at a time and two readers
+share one database. Every job must end right after it is resumed, with what an
 undisturbed run leaves: the same answers byte for byte, the same curve and weights, the same counts; no row doubled, no
 half file, and nobody told that the database is locked.
 """
@@ -12,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import os
 import random
 import sys
 import tempfile
@@ -23,7 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from backend.settings import Settings
+from benchmarks.common import machine
 from benchmarks.killing import (
+    WORK,
     Killed,
     Trace,
     fork_server,
@@ -199,15 +201,19 @@ class Kills:
             }
             for kind, told in sorted(self.told.items())
         }
+        kills = sum(one["kills"] for one in kinds.values())
+        at_work = sum(one["killed_while"].get(WORK[kind], 0) for kind, one in kinds.items())
+        if 2 * at_work < kills:
+            self.faults.append(f"only {at_work} of {kills} kills came while a job did its own work")
         return {
-            "kills": sum(one["kills"] for one in kinds.values()),
+            "conditions": {
+                **machine(), "target": self.args.target, "workers": self.args.workers, "seed": self.args.seed,
+            },
+            "kills": kills,
+            "kills_at_work": at_work,
             "asked_for": self.args.kills,
-            "target": self.args.target,
-            "workers": self.args.workers,
-            "seed": self.args.seed,
             "reads_by_two_readers": reads,
             "wall_s": round(wall_s, 1),
-            "load": [round(value, 1) for value in os.getloadavg()],
             "kinds": kinds,
             "faults": self.faults,
             "passed": not self.faults,

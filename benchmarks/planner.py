@@ -142,7 +142,10 @@ def main() -> int:
                 rows.append(compare(size, args.target, Path(folder)))
                 print(table(rows[-1:]), flush=True)
     if args.out:
-        args.out.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+        from benchmarks.common import machine  # here, so that the processes that are measured load what a worker does
+
+        data = {"conditions": {**machine(), "target": args.target, "answers": ANSWERS.name}, "rows": rows}
+        args.out.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""How long the table of runs takes to filter, sort and group many runs.
+"""How long the table of runs takes to filter, sort and group many runs: to the store's answer, and to the drawn rows.
 
     python -m benchmarks.runs_table
     python -m benchmarks.runs_table --db postgresql://user@host/empty_scratch_database
@@ -6,7 +6,9 @@
 Fills an empty database with made-up runs of the size real ones have (a prompt of some 400 characters, an answer of some
 1,200, all conditions), then asks for one page and the number of runs, as the Runs page does, several times each. The
 first time is told apart: it reads from a disk or its cache, the later ones from SQLite's own. `processor_ms` is what
-this process alone took, which other programs on the machine change little.
+this process alone took, which other programs on the machine change little. Then the application itself serves the same
+database, and Chromium shows the Runs page: from the moment the page is asked for something to the frame after its rows
+are there.
 """
 
 from __future__ import annotations
@@ -14,18 +16,26 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
+import shutil
+import socket
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 from sqlalchemy import insert
 
+from benchmarks.common import machine
 from storage import RunFilter, RunSort, Store
 from storage.engine import for_writing, make_engine, resolve_url
 from storage.identifiers import new_id
@@ -37,11 +47,47 @@ heads layer cache prompt answer depth node path temperature sample greedy über 
 """
 
 
+#: What the page's address says for the same questions as `calls`.
+ADDRESSES: dict[str, dict[str, str]] = {
+    "the newest": {},
+    "the last page": {"page": "180"},
+    "status and drafter": {"status": "finished", "drafter": "ngram"},
+    "search for a rare word": {"q": "needle-7"},
+    "search for a common word": {"q": "haiku"},
+    "regular expression, rare": {"q": r"needle-\d", "regex": "1"},
+    "regular expression, common": {"q": "rain.*haiku$", "regex": "1"},
+    "tag": {"tag": "sweep"},
+    "the waste basket": {"trashed": "1"},
+    "sorted by tokens/s": {"sort": "tokens_per_s"},
+    "sorted by acceptance length": {"sort": "acceptance_length", "desc": "0"},
+    "sorted and searched": {"q": "haiku", "sort": "tokens_per_s"},
+    "grouped by drafter": {"group": "drafter"},
+    "grouped by tag": {"group": "tag"},
+    "grouped by a setting": {"group": "temperature"},
+}
+START_S = 120.0
+#: Goes to another query as the browser's back button does; resolves one frame after the table was drawn anew.
+DRAW = """(query) => new Promise((resolve) => {
+  const table = document.querySelector('.hw-runs .hw-table-scroll');
+  const began = performance.now();
+  const drawn = new MutationObserver(() => {
+    drawn.disconnect();
+    requestAnimationFrame(() => setTimeout(() => resolve({
+      ms: performance.now() - began, rows: table.querySelectorAll('tbody tr').length,
+    })));
+  });
+  drawn.observe(table, { childList: true });
+  history.replaceState(null, '', '/runs' + (query ? '?' + query : ''));
+  dispatchEvent(new PopStateEvent('popstate'));
+})"""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--db", help="URL of an empty scratch database (default: an SQLite file that is deleted)")
+    parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))
     parser.add_argument("--out", metavar="FILE.json")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -52,13 +98,78 @@ def main() -> None:
             fill(url, args.runs)
             found = {name: measure(call, args.repeats) for name, call in calls(store).items()}
             size = store.usage().file_bytes
-    print(f"{args.runs:,} runs, {(size or 0) / 1e6:.0f} MB, {os.cpu_count()} processors, {platform.machine()}")
-    columns = ("first_ms", "median_ms", "slowest_ms", "processor_ms")
-    print(f"{'what':<30}", *(f"{column:>13}" for column in columns), f"{'rows':>8}")
+        conditions = machine() | {"database": "given" if args.db else "SQLite file", "runs": args.runs, "bytes": size}
+        print(f"{args.runs:,} runs, {(size or 0) / 1e6:.0f} MB, {conditions['processor']}")
+        show("answered by the store", found, ("first_ms", "median_ms", "slowest_ms", "processor_ms"))
+        drawn: dict[str, dict[str, float]] = {}
+        if args.chromium:
+            conditions["browser"], drawn = measure_drawn(args.chromium, url, Path(folder), args.repeats)
+            show("drawn in the browser", drawn, ("first_ms", "median_ms", "slowest_ms"))
+        else:
+            print("No Chromium found, so no drawing was timed; install it or give --chromium PATH.", file=sys.stderr)
+    if args.out:
+        data = {"conditions": conditions, "calls": found, "drawn": drawn}
+        Path(args.out).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def show(what: str, found: dict[str, dict[str, float]], columns: tuple[str, ...]) -> None:
+    print(f"\n{what:<30}", *(f"{column:>13}" for column in columns), f"{'rows':>8}")
     for name, one in found.items():
         print(f"{name:<30}", *(f"{one[column]:>13.1f}" for column in columns), f"{one['rows']:>8}")
-    if args.out:
-        Path(args.out).write_text(json.dumps({"runs": args.runs, "bytes": size, "calls": found}, indent=1) + "\n")
+
+
+def measure_drawn(
+    chromium: str, database: str, folder: Path, repeats: int
+) -> tuple[str, dict[str, dict[str, float]]]:
+    """The browser's version, and for each question the milliseconds to the drawn rows, in one page of 1440 x 900."""
+    from playwright.sync_api import sync_playwright
+
+    from scripts.screenshots import FLAGS
+
+    with serving(database, folder) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.goto(address + "/runs")
+        page.locator("tr[data-run]").first.wait_for(timeout=1000 * START_S)
+        found = {}
+        for name, query in ADDRESSES.items():
+            told = [page.evaluate(DRAW, urlencode(query)) for _ in range(repeats + 1)]
+            times = [one["ms"] for one in told]
+            found[name] = summary(times) | {"rows": told[-1]["rows"]}
+        version = f"Chromium {browser.version}"
+        browser.close()
+    return version, found
+
+
+@contextmanager
+def serving(database: str, folder: Path) -> Iterator[str]:
+    """The address of the application over this database, in processes of its own."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    environ = {**os.environ, "HEADWAY_HOME": str(folder / "home"), "HEADWAY_CACHE": str(folder / "cache")}
+    command = [sys.executable, "app.py", "--port", str(port), "--db", database]
+    with (folder / "app.log").open("w") as log:
+        process = subprocess.Popen(command, env=environ, stdout=log, stderr=log)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        give_up = time.monotonic() + START_S
+        while not _answers(address):
+            if process.poll() is not None or time.monotonic() > give_up:
+                raise SystemExit(f"The application did not start: {(folder / 'app.log').read_text()[-500:]}")
+            time.sleep(0.2)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urlopen(address + "/headway/status", timeout=5):
+            return True
+    except (URLError, OSError):
+        return False
 
 
 def fill(url: str, count: int) -> None:
@@ -170,13 +281,11 @@ def measure(call: Callable[[], int], repeats: int) -> dict[str, float]:
         rows = call()
         times.append(1000 * (time.perf_counter() - began))
         busy.append(1000 * (time.process_time() - began_busy))
-    return {
-        "first_ms": times[0],
-        "median_ms": statistics.median(times[1:]),
-        "slowest_ms": max(times[1:]),
-        "processor_ms": statistics.median(busy[1:]),
-        "rows": rows,
-    }
+    return summary(times) | {"processor_ms": statistics.median(busy[1:]), "rows": rows}
+
+
+def summary(times: list[float]) -> dict[str, float]:
+    return {"first_ms": times[0], "median_ms": statistics.median(times[1:]), "slowest_ms": max(times[1:])}
 
 
 if __name__ == "__main__":
