@@ -71,7 +71,8 @@ class Supervisor:
         launch: Launch = popen_worker,
     ) -> None:
         self._url, self._settings, self._gate = store_url, settings, gate or OpenGate()
-        self._device: str = device or getattr(gate, "place", "auto")
+        lent: str = getattr(gate, "place", "auto")
+        self._device = device or lent
         self._hung_s, self._tick_s, self._clock, self._launch = hung_s, tick_s, SteadyClock(clock), launch
         self._store = Store.open(store_url)
         self._closing = threading.Event()

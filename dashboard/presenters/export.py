@@ -25,6 +25,12 @@ _LABELS: Final[Mapping[str, str]] = {
     "speculators": "In the speculators format", "full_head": "Whole vocabulary", "embedding": "Copy of the embedding",
     "dtype": "Numbers", "force": "Force a target of another version",
 }  # fmt: skip
+_HELP: Final[Mapping[str, str]] = {
+    "drafter": "Trained heads; or the folder that training wrote.",
+    "engine": "Who serves it decides how the folder looks.",
+    "tuned": "What is served; not set: the tree stored with the drafter. Those you kept on the Trees page are offered.",
+    "out": "Not set: DRAFTER-ENGINE among the exports in Headway's home folder.",
+}
 _GROUP_OF: Final[Mapping[str, str]] = {"drafter": "what", "target": "what", "tuned": "what"}
 _MORE: Final = ("num_tokens", "speculators", "full_head", "embedding", "dtype", "force", "name")
 UNTRAINED: Final = ("ngram", "none", "used")  #: families that have no folder to hand on
@@ -35,7 +41,9 @@ def export_fields(
 ) -> tuple[FormField, ...]:
     """The fields. `drafters`: as the engine offers them; `tuned`: (label, id of a tuning job)."""
     fields = form_fields(ExportJobConfig, groups=_GROUP_OF, labels=_LABELS, more=_MORE)
-    fields = tuple(field if field.group else replace(field, group="where") for field in fields)
+    fields = tuple(
+        replace(field, group=field.group or "where", help=_HELP.get(field.path, field.help)) for field in fields
+    )
     fields = with_choices(fields, "drafter", [(str(one["name"]), str(one["spec"])) for one in drafters], other=True)
     fields = with_choices(fields, "engine", ENGINES)
     fields = with_choices(fields, "tuned", tuned, other=True)

@@ -89,13 +89,13 @@ def test_heads_are_handed_on_and_what_the_check_found_is_told(
     form.get_by_role("button", name="As YAML").click()
     page.locator("#hw-export-text pre", has_text="engine: vllm").wait_for()
     form.get_by_role("button", name="Export", exact=True).click()
-    page.locator(".hw-export .hw-job[data-status=queued]").wait_for()
-    assert page.locator(".hw-export .hw-welcome").is_hidden()
+    page.locator(".hw-exported .hw-job[data-status=queued]").wait_for()
+    assert page.locator(".hw-exported .hw-welcome").is_hidden()
     (job,) = store.list_jobs(kinds=["export"])
     assert job.device == "cpu" and f"job={job.id}" in page.url
     done = carried_out(store, places, job.id)
     assert Path(done["out"]).parent == places.exports
-    page.locator(".hw-export-clean", has_text="tensors").wait_for()
+    page.locator(".hw-exported-clean", has_text="tensors").wait_for()
     assert page.get_by_label("The folder's path").inner_text() == done["out"]
     assert page.get_by_label("The command").inner_text() == done["command"]
     assert done["command"] in (Path(done["out"]) / "README.md").read_text()
@@ -106,10 +106,10 @@ def test_heads_are_handed_on_and_what_the_check_found_is_told(
     (second, _) = store.list_jobs(kinds=["export"])
     found = carried_out(store, places, second.id, "medusa_fc_bias")["check"]["findings"]
     assert len(found) == 1
-    page.locator(".hw-export-findings li").get_by_text(found[0]["what"]).wait_for()
+    page.locator(".hw-exported-findings li").get_by_text(found[0]["what"]).wait_for()
     page.get_by_text(found[0]["mend"]).wait_for()
     page.reload()
-    page.locator(".hw-export-findings li").wait_for()
+    page.locator(".hw-exported-findings li").wait_for()
     page.set_viewport_size({"width": 800, "height": 900})
     assert page.evaluate("document.documentElement.scrollWidth") <= 800
     page.get_by_role("link", name="Export", exact=True).wait_for()

@@ -15,14 +15,14 @@ export function mount(element, feed, gradio) {
 class Page extends ShownJob {
   constructor(feed) {
     super(feed, { kind: "export", title: "Exports", quietestMs: QUIETEST_MS, step: Math.floor });
-    this.result = h("div", { class: "hw-export-result" });
-    this.shown = h("section", { class: "hw-card hw-export-card", hidden: true }, this.card, this.notes, this.conditions, this.result);
+    this.result = h("div", { class: "hw-exported-result" });
+    this.shown = h("section", { class: "hw-card hw-exported-card", hidden: true }, this.card, this.notes, this.conditions, this.result);
     this.welcome = h("section", { class: "hw-card hw-welcome", hidden: true },
       h("h1", {}, "Hand a drafter to the engine that serves it"),
       h("p", {}, "An export is one folder as vLLM or SGLang reads it, with the command that serves it and the tree that was tuned. "
         + "The folder is then held against what the engine looks for, since engines load many a mistake without a word."),
       h("p", {}, "No engine has to be installed here. Choose a drafter on the left; nothing of the drafter itself is changed."));
-    this.node = h("div", { class: "hw-export" }, this.problem, this.welcome, this.shown, this.list);
+    this.node = h("div", { class: "hw-exported" }, this.problem, this.welcome, this.shown, this.list);
   }
 
   reset() {
@@ -54,8 +54,8 @@ function conditions(config, done) {
 
 function parts(done) {
   return [
-    h("div", { class: "hw-export-place" }, h("span", { class: "hw-label" }, "Folder"), copied(done.out, "The folder's path")),
-    done.command ? h("div", { class: "hw-export-place" }, h("span", { class: "hw-label" }, "The command that serves it"), copied(done.command, "The command"),
+    h("div", { class: "hw-exported-place" }, h("span", { class: "hw-label" }, "Folder"), copied(done.out, "The folder's path")),
+    done.command ? h("div", { class: "hw-exported-place" }, h("span", { class: "hw-label" }, "The command that serves it"), copied(done.command, "The command"),
       h("p", { class: "hw-muted" }, "Run it in the folder above; README.md inside says more.")) : null,
     ...(done.check ? checked(done.check) : []),
   ].filter(Boolean);
@@ -79,8 +79,8 @@ function copied(text, label) {
 /** What `check` found, worst first as it comes. */
 function checked(report) {
   const head = h("h3", {}, `Checked as ${report.engine} reads it`);
-  if (!report.findings.length) return [head, h("p", { class: "hw-export-clean" }, `✓ ${report.tensors} tensors and every key of the config are what ${report.engine} looks for.`)];
-  return [head, h("ol", { class: "hw-export-findings" }, report.findings.map((one) => h("li", { "data-effect": one.effect },
+  if (!report.findings.length) return [head, h("p", { class: "hw-exported-clean" }, `✓ ${report.tensors} tensors and every key of the config are what ${report.engine} looks for.`)];
+  return [head, h("ol", { class: "hw-exported-findings" }, report.findings.map((one) => h("li", { "data-effect": one.effect },
     h("b", {}, `${one.where}: ${one.what}`), h("span", { class: "hw-badge approximate" }, EFFECTS[one.effect] || one.effect),
     h("p", {}, one.consequence), h("p", { class: "hw-muted" }, `To mend it: ${one.mend}`))))];
 }
