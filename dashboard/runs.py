@@ -92,6 +92,7 @@ class Runs:
             "device": status.device,
             "place": status.place or status.device,
             "job": status.job,
+            "unstored": status.unstored,
         }
 
 

@@ -32,14 +32,15 @@ class RunStore(StoreBase):
         owner: str | None = None,
         tags: Sequence[str] = (),
         notes: str = "",
+        run_id: str | None = None,
     ) -> str:
-        """A new queued run; returns its id.
+        """A new queued run; returns its id, which is `run_id` where the caller has made one (see identifiers.new_id).
 
         settings: the conditions of every number the run gives (rule, tree, temperature, seed, device, dtype …).
         owner: token of the process that answers for the run, this one by default: when it dies, `mark_interrupted`
         ends the run.
         """
-        id = new_id()
+        id = run_id or new_id()
         with self._writing() as session:
             if version_id is not None:
                 catalogue.get_version(session, version_id)

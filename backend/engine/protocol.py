@@ -95,6 +95,7 @@ class EngineStatus:
     #: "trust_remote_code": True}; a command line that repeats a run has to say the same
     started_with: dict[str, str | bool] = field(default_factory=dict)
     job: str | None = None  #: the id of the holder, when it is a job
+    unstored: str | None = None  #: one sentence while runs wait in memory for a database that is away
     place: str | None = None  #: the device that is taken in turns, also while a run is decoded on the CPU beside it
 
 

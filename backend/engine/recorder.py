@@ -1,39 +1,121 @@
-"""Writes what a decode run yields into the store, in chunks, so that it can be replayed after a restart.
+"""What a decode run says to the store: created, started, its steps in chunks, ended; and the replay after a restart.
 
 The store's item 0 of a run is its prefill, items 1, 2, ... are its steps, and the last one may say how fast plain
-decoding was.
+decoding was. Every write may be tried again after one whose answer was lost, so each first looks whether it was made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, Literal
 
 from backend.decoding.records import DecodeResult
+from backend.engine.keeper import Keeper, Kept
 from backend.engine.protocol import Event
-from storage import RunRecord, RunResult, Store
+from storage import NotFoundError, RunRecord, RunResult, Store
 
 CHUNK = 64
 
 
 class Recorder:
-    """Buffers one run's records; `flush` writes what is left."""
+    """One run's way into the store; nothing here waits for the database but `settle`."""
 
-    def __init__(self, store: Store, run_id: str) -> None:
-        self._store, self._run_id = store, run_id
+    def __init__(self, keeper: Keeper, store: Store, run_id: str) -> None:
+        self._keeper, self._store, self._kept = keeper, store, Kept(run_id)
+        self._run_id = run_id
         self._buffer: list[dict[str, Any]] = []
-        self._written = 0
+        self._put = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether something of the run is not stored yet, and still may be."""
+        return self._kept.waiting > 0
+
+    def create(self, **values: Any) -> None:
+        """See Store.create_run."""
+
+        def write(again: bool) -> None:
+            if again:
+                with suppress(NotFoundError):
+                    self._store.get_run(self._run_id)
+                    return
+            self._store.create_run(run_id=self._run_id, **values)
+
+        self._keeper.put(self._kept, write, len(json.dumps(values, default=str)))
+
+    def start(self, settings: dict[str, Any], register: Callable[[], tuple[str, str | None]]) -> None:
+        """`register` gives the ids of version and drafter; see Store.start_run."""
+
+        def write(again: bool) -> None:
+            version_id, drafter_id = register()
+            if not again or self._store.get_run(self._run_id).status == "queued":
+                self._store.start_run(self._run_id, settings=settings, version_id=version_id, drafter_id=drafter_id)
+
+        self._keeper.put(self._kept, write)
 
     def add(self, record: dict[str, Any]) -> None:
+        """A prefill or a step. Raises StoreError when the store has refused an earlier one."""
+        if self._kept.error is not None:
+            raise self._kept.error
+        if self._kept.missing:  # there must be no gap in what is stored
+            self._kept.missing += 1
+            return
         self._buffer.append(record)
         if len(self._buffer) >= CHUNK:
             self.flush()
 
     def flush(self) -> None:
-        if self._buffer:
-            self._store.append_steps(self._run_id, self._written, self._buffer)
-            self._written += len(self._buffer)
-            self._buffer = []
+        """Hand over what was collected; where no room is left for it, it is counted as missing."""
+        chunk, self._buffer = self._buffer, []
+        if not chunk:
+            return
+        if not self._keeper.has_room():
+            self._kept.missing += len(chunk)
+            return
+        self._append(chunk)
+
+    def plain(self, record: dict[str, Any]) -> None:
+        """The last item, small enough to have always room."""
+        self.flush()
+        self._append([record])
+
+    def _append(self, chunk: list[dict[str, Any]]) -> None:
+        first, self._put = self._put, self._put + len(chunk)
+
+        def write(again: bool) -> None:
+            if not again or self._store.num_stored_steps(self._run_id) <= first:
+                self._store.append_steps(self._run_id, first, chunk)
+
+        waiting = self.waits  # measured only where it may have to wait long
+        self._keeper.put(self._kept, write, len(json.dumps(chunk)) if waiting else 0)
+
+    def end(self, status: Literal["finished", "cancelled"], result: RunResult | None) -> None:
+        """The last write."""
+        self.flush()
+
+        def write(again: bool) -> None:
+            if again and self._store.get_run(self._run_id).status == status:
+                return
+            if self._kept.missing:
+                self._store.annotate_run(self._run_id, notes=_MISSING.format(self._kept.missing))
+            if status == "finished" and result is not None:
+                self._store.finish_run(self._run_id, result)
+            else:
+                self._store.cancel_run(self._run_id, result)
+
+        self._keeper.put(self._kept, write, len(json.dumps(result.text)) if result is not None else 0)
+
+    def settle(self) -> None:
+        """Wait until all is stored, or the database is found to be away: then it is stored later.
+
+        Raises StoreError when the store refused something.
+        """
+        self._keeper.settle(self._kept)
+
+
+_MISSING = "The database was away while this ran, and its last {} steps had no room in memory; they were not stored."
 
 
 def stored_result(result: DecodeResult, contended: bool) -> RunResult:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -20,6 +19,7 @@ from backend.decoding.loop import decode
 from backend.decoding.records import DecodeResult, Detail, StepTrace
 from backend.drafters.plain.drafter import PlainDrafter
 from backend.engine.conditions import asked, check_request, conditions, context_of, decode_settings, encode_request
+from backend.engine.keeper import Keeper, Kept
 from backend.engine.lease import Holder, holder_of, try_lease
 from backend.engine.machine import Monitor
 from backend.engine.protocol import DecodeRequest, EngineStatus, Event
@@ -33,10 +33,12 @@ from backend.retention import read_retention
 from backend.settings import Settings
 from backend.targets.target import Target
 from storage import NotFoundError, Store, StoreError
+from storage.identifiers import new_id
 
 KEPT_LOGS = 64  #: finished runs whose events stay in memory; older ones are read from the store
 BATCH = 64  #: stored events handed over at once
 PLAIN_TOKENS = 12  #: plain steps measured after a run, for the comparison in the same turn
+LAST_WRITES_S = 3.0  #: what runs that wait for the database get when the engine closes
 
 Last = tuple[str, dict[str, Any]]  #: kind and data of a run's last event
 
@@ -45,8 +47,13 @@ Last = tuple[str, dict[str, Any]]  #: kind and data of a run's last event
 class _Run:
     request: DecodeRequest
     log: RunLog
+    recorder: Recorder | None  #: None: nothing is remembered past the process
     cancel: threading.Event = field(default_factory=threading.Event)
-    stored: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is still to be stored."""
+        return self.recorder is not None and self.recorder.waits
 
 
 class LocalEngine:
@@ -62,8 +69,10 @@ class LocalEngine:
         device: str | None = None,
         dtype: str | None = None,
         trust_remote_code: bool = False,
+        keeper: Keeper | None = None,
     ) -> None:
         self._settings, self._store = settings, store
+        self._keeper = keeper or Keeper()
         asked_for = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
         self._started_with: dict[str, str | bool] = {name: value for name, value in asked_for.items() if value}
         self._bench = Workbench(settings, device, dtype, trust_remote_code, measures_costs=True)
@@ -86,8 +95,8 @@ class LocalEngine:
 
     def submit(self, request: DecodeRequest) -> str:
         check_request(request)
-        run_id = self._create(request)
-        run = _Run(request, RunLog(run_id), stored=self._store is not None)
+        run_id = new_id()
+        run = _Run(request, RunLog(run_id), self._created(run_id, request))
         with self._lock:
             self._runs[run_id] = run
             self._forget_old()
@@ -129,10 +138,9 @@ class LocalEngine:
         loaded, device = bench.loaded, bench.device
         if self._side is not None and loaded is None:
             loaded, device = self._side.loaded, self._side.device
-        job = busy.job if busy else None
+        queued, job, unstored = self._turns.waiting(), busy.job if busy else None, self._keeper.trouble()
         started = dict(self._started_with)
-        waiting, place = self._turns.waiting(), self.place
-        return EngineStatus(holder, running, waiting, loaded, device, started, job, place=place)
+        return EngineStatus(holder, running, queued, loaded, device, started, job, unstored, self.place)
 
     @property
     def place(self) -> str:
@@ -154,6 +162,7 @@ class LocalEngine:
             if run_id is not None:
                 self.cancel(run_id)
         self._worker.join(timeout_s)
+        self._keeper.close(min(timeout_s, LAST_WRITES_S))
 
     # -- lending the device
     # ---------------------------------------------------------------------------------------------------
@@ -212,7 +221,7 @@ class LocalEngine:
 
     def _decode_in_turn(self, turn: Turn, run: _Run) -> Last | None:
         """The run's last event; None when another program took the device just before, and the run waits again."""
-        with suppress(StoreError):  # the run itself will tell when the store still can't be written
+        if self._unmarked:  # the run itself will tell when the store still can't be written
             self._mark_failed()
         if turn.beside:
             return self._decode(run, self._beside(), contended=True)
@@ -231,7 +240,7 @@ class LocalEngine:
         return self._side
 
     def _decode(self, run: _Run, bench: Workbench, contended: bool) -> Last:
-        run_id, request, log = run.log.run_id, run.request, run.log
+        request, log = run.request, run.log
         target = bench.target(
             request.target,
             lambda fraction, sentence: log.append("loading", {"fraction": fraction, "sentence": sentence}),
@@ -241,11 +250,9 @@ class LocalEngine:
         prompt = encode_request(request, target)
         settings = decode_settings(request, Detail.FULL, target)
         described = conditions(request, target, drafter)
-        recorder = Recorder(self._store, run_id) if self._store is not None else None
-        if self._store is not None:
-            version_id = register_version(self._store, target)
-            drafter_id = register_drafter(self._store, request.drafter, version_id)
-            self._store.start_run(run_id, settings=described, version_id=version_id, drafter_id=drafter_id)
+        recorder = run.recorder
+        if recorder is not None:
+            recorder.start(described, lambda: self._registered(request, target))
         log.append("started", {"conditions": described, "warnings": warnings, "stored": False})
         result: DecodeResult | None = None
         with _kept(recorder):
@@ -263,27 +270,18 @@ class LocalEngine:
                 if plain is not None and not contended:
                     cost = result.draft_ms / result.num_steps / plain["step_ms"]
                     self._bench.costs[request.target, request.drafter.strip()] = cost
-        return self._finish(run, recorder, result, plain, contended)
+        return self._finish(recorder, result, plain, contended)
 
     def _finish(
-        self,
-        run: _Run,
-        recorder: Recorder | None,
-        result: DecodeResult | None,
-        plain: dict[str, Any] | None,
-        contended: bool,
+        self, recorder: Recorder | None, result: DecodeResult | None, plain: dict[str, Any] | None, contended: bool
     ) -> Last:
-        run_id = run.log.run_id
-        was_cancelled = result is None or result.finish_reason == "cancelled"
-        if recorder is not None and self._store is not None:
+        if recorder is not None:
             if plain is not None:
-                recorder.add(plain)
-            recorder.flush()
+                recorder.plain(plain)
+            was_cancelled = result is None or result.finish_reason == "cancelled"
             stored = stored_result(result, contended) if result is not None else None
-            if was_cancelled:
-                self._store.cancel_run(run_id, stored)
-            elif stored is not None:
-                self._store.finish_run(run_id, stored)
+            recorder.end("cancelled" if was_cancelled else "finished", stored)
+            recorder.settle()
         return ("cancelled", {}) if result is None else ("result", result_data(result, plain, contended))
 
     def _plain_speed(self, run: _Run, target: Target, prompt: list[int], result: DecodeResult) -> dict[str, Any] | None:
@@ -309,37 +307,51 @@ class LocalEngine:
     def _fail(self, run: _Run, error: str) -> Last:
         self._unmarked[run.log.run_id] = error
         try:
-            self._mark_failed()
+            self._keeper.settle(self._mark_failed())
         except StoreError as second:
             if str(second) != error:  # else the store is why the run failed, and one sentence says so
                 error = f"{error.removesuffix('.')}; nor could the failure be stored: {second}"
         return "failed", {"error": error}
 
-    def _mark_failed(self) -> None:
-        """Write failures to the store; those of a full disk are tried again when the next run comes.
+    def _mark_failed(self) -> Kept:
+        """Write failures to the store, after all else; those of a full disk are tried again when the next run comes."""
+        kept = Kept("a failed run")
 
-        Raises StoreError for the first that can't be written.
-        """
-        for run_id, error in list(self._unmarked.items()):
-            if self._store is not None:
-                with suppress(NotFoundError):  # deleted meanwhile
-                    if self._store.get_run(run_id).status in ("queued", "running"):
-                        self._store.fail_run(run_id, error)
-            del self._unmarked[run_id]
+        def write(again: bool) -> None:
+            for run_id, error in list(self._unmarked.items()):
+                if self._store is not None:
+                    with suppress(NotFoundError):  # deleted meanwhile
+                        if self._store.get_run(run_id).status in ("queued", "running"):
+                            self._store.fail_run(run_id, error)
+                self._unmarked.pop(run_id, None)
+
+        self._keeper.put(kept, write)
+        return kept
 
     # -- remembering
     # ----------------------------------------------------------------------------------------------------------
 
-    def _create(self, request: DecodeRequest) -> str:
+    def _created(self, run_id: str, request: DecodeRequest) -> Recorder | None:
+        """The run's way into the store. Raises StoreError when it refuses, HeadwayError when no more can wait."""
         if self._store is None:
-            return uuid.uuid4().hex[:12]
+            return None
+        if not self._keeper.has_room() and (trouble := self._keeper.trouble()):
+            raise HeadwayError(f"No more runs can begin, since there is no room for what they yield. {trouble}")
+        recorder = Recorder(self._keeper, self._store, run_id)
         prompt = request.raw_prompt if request.raw_prompt is not None else request.messages[-1].content
-        return self._store.create_run(
+        recorder.create(
             prompt=prompt,
             drafter_name=request.drafter,
             settings=asked(request),
             messages=[message.model_dump() for message in request.messages] or None,
         )
+        recorder.settle()
+        return recorder
+
+    def _registered(self, request: DecodeRequest, target: Target) -> tuple[str, str | None]:
+        assert self._store is not None
+        version_id = register_version(self._store, target)
+        return version_id, register_drafter(self._store, request.drafter, version_id)
 
     def _replayed(self, run_id: str, after: int) -> Iterator[Event]:
         if self._store is None:
@@ -357,15 +369,16 @@ class LocalEngine:
 
     def _end_waiting(self, run: _Run) -> None:
         try:
-            if self._store is not None:
-                self._store.cancel_run(run.log.run_id)
+            if run.recorder is not None:
+                run.recorder.end("cancelled", None)
+                run.recorder.settle()
         finally:  # whoever waits for the run learns of it, whatever the store says
             run.log.append("cancelled", {})
 
     def _forget_old(self) -> None:
         if self._store is None:
             return
-        finished = [run_id for run_id, run in self._runs.items() if run.log.over]
+        finished = [run_id for run_id, run in self._runs.items() if run.log.over and not run.waits]
         for run_id in finished[: max(0, len(finished) - KEPT_LOGS)]:
             del self._runs[run_id]
 

@@ -1,11 +1,12 @@
-"""A store whose disk is full or whose file can only be read, for as long as a block lasts. Works for root too: SQLite
-itself is told so, and says what it would say of a real disk.
+"""A store whose disk is full, whose file can only be read, or is locked by somebody else, for as long as a block lasts.
+Works for root too: SQLite itself is told so, and says what it would say of a real disk.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from sqlalchemy import event
@@ -26,6 +27,14 @@ def full_disk(store: Store, room: int) -> Iterator[None]:
 def read_only(store: Store) -> Iterator[None]:
     """Nothing can be written."""
     with _obeying(store, "PRAGMA query_only=ON"):
+        yield
+
+
+@contextmanager
+def locked(store: Store) -> Iterator[None]:
+    """Another process writes and does not end; give the store a short busy timeout."""
+    with closing(sqlite3.connect(store.location, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
         yield
 
 

@@ -183,3 +183,16 @@ def test_a_runs_state_takes_events_once_and_counts_gaps(call: Call) -> None:
     assert state["status"] == "failed" and state["error"] == "No."
     assert state["figures"]["acceptanceLength"] == 2 and state["figures"]["tokensPerS"] == 400
     assert state["figures"]["times"] == {"draft": 1, "verify": 2, "commit": 1, "loop": 1}
+
+
+def test_the_banner_says_what_waits_for_the_database(call: Call) -> None:
+    live = "({notice, run: run && {status: run, warnings: ['Cut.'], error: 'It broke.'}, unstored})"
+    said = "1 run is kept in memory until the database is back."
+
+    def banner(notice: str | None, run: str | None) -> tuple[str, str]:
+        found = call("views/banner", f"m.message({live})", notice=notice, run=run, unstored=said)
+        return found["kind"], found["sentence"]
+
+    assert banner(None, "running") == banner(None, "finished") == ("warning", f"Cut. {said}")
+    assert banner(None, "failed") == ("error", "It broke.") and banner("No.", "running") == ("error", "No.")
+    assert banner(None, "cancelled") == ("warning", f"Cut. {said}")

@@ -20,6 +20,7 @@ export class Live {
     this.run = null;
     this.previous = null; // {figures, request} of the run before, for comparison
     this.notice = null; // a sentence about the form, e.g. a request that was refused
+    this.unstored = null; // a sentence while runs wait in memory for a database that is away
     this.cursor = -1;
     this.follow = true;
     this.playing = false;
@@ -63,6 +64,12 @@ export class Live {
     this.follow = true;
     this._tell("run", "status", "steps", "cursor", "node");
     if (runId) this.connect();
+  }
+
+  setUnstored(sentence) {
+    if (this.unstored === sentence) return;
+    this.unstored = sentence;
+    this._tell("status");
   }
 
   complain(sentence) {

@@ -31,6 +31,9 @@ async function makeLive() {
   const { Live } = await import("./live.js");
   const live = new Live({ open: (url) => feed.openRun(url) });
   headway.live = live;
+  feed.on((changed) => {
+    if (changed.has("status")) live.setUnstored((feed.status && feed.status.unstored) || null);
+  });
   document.addEventListener("visibilitychange", () => live.visibility(document.hidden));
   window.addEventListener("pagehide", () => live.close());
   window.addEventListener("pageshow", () => live.connect());

@@ -38,7 +38,8 @@ export function message(live) {
   }
   if (run.status === "loading") return plain("busy", run.loading.sentence || "Loading…", run.loading.fraction ?? null);
   if (run.status === "connecting") return plain("busy", "Connecting…");
-  if (run.status === "cancelled") return plain("quiet", "Stopped.");
-  if (run.warnings.length) return plain("warning", run.warnings.join(" "));
+  if (run.status === "cancelled" && !live.unstored) return plain("quiet", "Stopped.");
+  const warnings = live.unstored ? [...run.warnings, live.unstored] : run.warnings;
+  if (warnings.length) return plain("warning", warnings.join(" "));
   return plain("quiet", "");
 }
