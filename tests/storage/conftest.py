@@ -16,7 +16,7 @@ from tests.storage import postgres
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """A scratch database on a PostgreSQL server; skips with the reason where there is none."""
+    """A scratch database on a PostgreSQL server; skips with the reason where there is none, see postgres.skip."""
     pytest.importorskip("psycopg", reason="needs the PostgreSQL driver: pip install 'psycopg[binary]'")
     given = os.environ.get(postgres.VARIABLE)
     if given:
@@ -26,7 +26,7 @@ def postgres_url() -> Iterator[str]:
         with postgres.own_server() as server:
             yield server.url
     except postgres.Unavailable as reason:
-        pytest.skip(str(reason))
+        postgres.skip(str(reason))
 
 
 @pytest.fixture(params=["sqlite file", "sqlite memory", "postgresql"])
