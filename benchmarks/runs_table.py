@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -98,7 +99,9 @@ def main() -> None:
             fill(url, args.runs)
             found = {name: measure(call, args.repeats) for name, call in calls(store).items()}
             size = store.usage().file_bytes
-        conditions = machine() | {"database": "given" if args.db else "SQLite file", "runs": args.runs, "bytes": size}
+        conditions = machine()
+        conditions["packages"] |= {name: version(name) for name in ("sqlalchemy", "gradio")}
+        conditions |= {"database": "given" if args.db else "SQLite file", "runs": args.runs, "bytes": size}
         print(f"{args.runs:,} runs, {(size or 0) / 1e6:.0f} MB, {conditions['processor']}")
         show("answered by the store", found, ("first_ms", "median_ms", "slowest_ms", "processor_ms"))
         drawn: dict[str, dict[str, float]] = {}
@@ -136,9 +139,9 @@ def measure_drawn(
             told = [page.evaluate(DRAW, urlencode(query)) for _ in range(repeats + 1)]
             times = [one["ms"] for one in told]
             found[name] = summary(times) | {"rows": told[-1]["rows"]}
-        version = f"Chromium {browser.version}"
+        told_version = f"Chromium {browser.version}"
         browser.close()
-    return version, found
+    return told_version, found
 
 
 @contextmanager
