@@ -13,8 +13,11 @@ from safetensors.torch import load_file
 import app
 from backend.data.answers import Answer, pack_answers
 from backend.drafters.checkpoint import read_meta
-from backend.jobs.fork import forked_config
+from backend.jobs.fork import forked_config, run_folder
 from backend.jobs.kinds import JOB_KINDS
+from backend.settings import Settings
+from backend.training.kept import kept_steps, weights_file
+from backend.training.state import load_state
 from storage import Store
 
 TRAIN = ("train", "--target", "tiny-llama", "--num-heads", "2", "--draft-vocab", "64", "--batch-tokens", "32")
@@ -79,6 +82,31 @@ def test_a_drafter_remembers_where_it_came_from_and_a_fork_starts_with_its_weigh
         assert [job.parent_id for job in store.list_jobs()] == [parent.id, None]
 
 
+def test_a_fork_may_start_from_any_step_that_is_kept(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    answers = made_up_answers(home / "answers.npz")
+    kept = ("--checkpoint-every", "2", "--kept-checkpoints", "2", "--keep", "last")
+    work = home / "elsewhere"
+    assert run(capsys, *TRAIN, *SHORT, *kept, "--answers", str(answers), "--work", str(work))[0] == 0
+    with Store.open(home / "home" / "runs.db") as store:
+        [parent] = store.list_jobs()
+        folder = run_folder(parent, Settings.from_environ())
+    assert folder.parent == work and kept_steps(folder) == [4, 6]
+    for start in (f"{parent.id}@4", f"{work}@4"):
+        code, done, err = run(
+            capsys, *TRAIN, *SHORT, *kept, "--answers", str(answers), "--start-from", start, "--learning-rate", "1e-12"
+        )  # fmt: skip
+        assert (code, err) == (0, "")
+        assert read_meta(Path(done["out"])).lineage["parent"]["step"] == 4
+        model = load_state(folder, weights_file(4))
+        assert model is not None
+        found = load_file(Path(done["out"]) / "model.safetensors")
+        assert all(torch.allclose(found[name].float(), value, atol=1e-5) for name, value in model["model"].items())
+    with Store.open(home / "home" / "runs.db") as store:
+        assert [job.parent_id for job in store.list_jobs()] == [None, parent.id, None]
+    code, _, err = run(capsys, *TRAIN, *SHORT, "--answers", str(answers), "--start-from", f"{parent.id}@5")
+    assert code == 2 and "keeps no weights of step 5; it keeps those of " in err and "4, 6 " in err
+
+
 def test_two_drafters_of_one_name_get_places_of_their_own(capsys: pytest.CaptureFixture[str], home: Path) -> None:
     answers = made_up_answers(home / "answers.npz")
     places = [
@@ -96,6 +124,7 @@ def test_two_drafters_of_one_name_get_places_of_their_own(capsys: pytest.Capture
     [
         (("--start-from", "nobody"), "no job and no folder 'nobody'"),
         (("--start-from", "."), "no checkpoint to start from"),
+        (("--start-from", ".@3"), "no checkpoint to start from"),
         (("--tree-nodes", "0"), "--tree-nodes"),
         (("--explosion-factor", "0.5"), "--explosion-factor"),
         (("--batch-tokens", "100000"), "fewer than one batch"),
