@@ -11,6 +11,7 @@ from backend.errors import HeadwayError
 from dashboard.pages.trees_form import TARGETS, numbers
 
 START_OWN = "own"  #: as the server of a measurement: vLLM is started for it
+OWN_WORDS = "Start vLLM for it"
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,8 @@ def build_form(first: ServeValues, drafters: list[tuple[str, str]]) -> ServeForm
             )  # fmt: skip
             watch = gr.Button("Watch it", elem_id="hw-serve-watch")
         by_name |= _measuring(first)
-        with gr.Row():
-            load = gr.Button("Load test", variant="primary", elem_id="hw-serve-load", min_width=110)
-            compare = gr.Button("Compare with Headway", elem_id="hw-serve-compare", min_width=110)
+        load = gr.Button("Load test", variant="primary", elem_id="hw-serve-load")
+        compare = gr.Button("Compare with Headway", elem_id="hw-serve-compare")
     return ServeForm(by_name, start, watch, load, compare)
 
 
@@ -145,23 +145,22 @@ def _what(first: ServeValues, drafters: list[tuple[str, str]]) -> dict[str, Any]
 def _measuring(first: ServeValues) -> dict[str, Any]:
     with gr.Accordion("Measure", open=True, elem_id="hw-serve-measure", elem_classes="hw-more"):
         server = gr.Dropdown(
-            [("vLLM started for it, with and without the drafter", START_OWN)], value=first.server, label="Server",
-            allow_custom_value=True, elem_id="hw-serve-server", info="Or one that runs: choose it or type its URL.",
+            [(OWN_WORDS, START_OWN)], value=first.server, label="Server",
+            allow_custom_value=True, elem_id="hw-serve-server",
+            info="With and without the drafter; or one that runs: choose it or type its URL.",
         )  # fmt: skip
         plain = gr.Textbox(
             first.plain, label="Without a drafter", lines=1, placeholder="URL, or empty",
             info="Where a running server is measured: a second one to compare with.",
         )  # fmt: skip
         prompts = gr.Textbox(
-            first.prompts, label="Prompts", lines=1, max_lines=4, elem_id="hw-serve-prompts", info="Files, one a line.",
+            first.prompts, label="Prompt files", lines=1, max_lines=4, elem_id="hw-serve-prompts", info="One a line.",
         )  # fmt: skip
         with gr.Row():
             limit = gr.Number(first.limit, label="Prompts", precision=0, min_width=90, info="First N of a file.")
             new = gr.Number(first.max_new_tokens, label="Longest answer", precision=0, min_width=90, info="In tokens.")
         with gr.Row():
-            clients = gr.Textbox(
-                first.clients, label="Clients", lines=1, min_width=90, info="Each waits for its answer."
-            )
+            clients = gr.Textbox(first.clients, label="Clients", lines=1, min_width=90, info="At the same time.")
             rates = gr.Textbox(
                 first.rates, label="Arrivals a second", lines=1, min_width=90, info="At random (Poisson)."
             )

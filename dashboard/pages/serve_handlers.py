@@ -16,7 +16,7 @@ import gradio as gr
 from backend.errors import HeadwayError
 from dashboard.jobs import Jobs
 from dashboard.pages.live_handlers import drafter_choice
-from dashboard.pages.serve_form import START_OWN, ServeValues
+from dashboard.pages.serve_form import OWN_WORDS, START_OWN, ServeValues
 from dashboard.presenters.serving import KINDS, served_by, vllm_words
 from dashboard.runs import PERSONS_ERRORS, one_sentence
 from dashboard.services import Services
@@ -48,7 +48,7 @@ class ServeHandlers:
 
     def servers(self) -> list[tuple[str, str]]:
         """(label, URL or own): what can be measured."""
-        own = ("vLLM started for it, with and without the drafter", START_OWN)
+        own = (OWN_WORDS, START_OWN)
         try:
             jobs = self._jobs.list(kinds=["vllm"], statuses=["running"], limit=SHOWN)
             items = [self._jobs.items(job.id) for job in jobs]

@@ -25,14 +25,14 @@ from backend.serving.waiting import server_counters
 from backend.settings import Settings
 from backend.targets.sources import SourceKind, resolve_source
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 PROMPTS = (
     ("qa", "Name three rivers in Europe."),
     ("math", "What is 12 times 11? Explain each step."),
     ("writing", "Write two sentences about rain."),
     ("code", "Write a Python function that adds two numbers."),
 )
-SERVED: dict[str, Any] = {"max_model_len": 512, "max_num_seqs": 4, "startup_s": 400.0}
+SERVED: dict[str, Any] = {"max_model_len": 512, "max_num_seqs": 4, "startup_s": 900.0}
 
 
 @pytest.fixture(scope="module")

@@ -82,7 +82,7 @@ def test_without_vllm_the_page_says_how_to_get_it_and_still_watches(url: str, st
     page.locator("#hw-serve-start").click()
     page.locator(".hw-serve [role=alert]").get_by_text("vLLM is not installed here").wait_for()
     page.get_by_role("button", name="Watch a running server").click()
-    page.get_by_role("textbox", name="URL", exact=True).fill("http://127.0.0.1:8000")
+    page.locator("#hw-serve-url").locator("input, textarea").fill("http://127.0.0.1:8000")
     page.locator("#hw-serve-watch").click()
     page.locator(".hw-serve .hw-job[data-status=queued]").wait_for()
     (job,) = store.list_jobs(kinds=["vllm"])

@@ -51,7 +51,7 @@ function speedup(load) {
   const top = Math.max(1.2, ...points.map(([, y]) => y));
   const y = { label: "speedup", from: 0, to: top * 1.08, ticks: ticks(0, top), text: String };
   const one = { points: [[x.from, 1], [x.to, 1]], name: "as fast as plain", kind: "limit" };
-  const marks = load.break_even ? [{ x: load.break_even, y: 1, text: `breaks even at ${load.break_even}` }] : [];
+  const marks = load.break_even ? [{ x: load.break_even, y: 1, text: String(load.break_even) }] : [];
   return h("figure", {}, h("figcaption", {}, "With drafts over plain"), lineChart({ curves: [one, { points, name: "speedup", kind: "main", dots: true }], marks, x, y, label: "Speedup by clients" }),
     legend([["main", "speedup"], ["limit", "as fast as plain"]], h));
 }
@@ -61,13 +61,13 @@ function clientsAxis(points) {
   return { label: "clients", from: values[0], to: values[values.length - 1], ticks: values, text: String, log: true };
 }
 
-const TIMES = [["ttft_ms", "First token", "From sending a request to its first token, in ms: median, 95 % and 99 % of the requests", { metric: "time_to_first_token" }],
-  ["tpot_ms", "Token", "Mean time of a token after the first, in ms: median, 95 % and 99 % of the requests", { metric: "time_per_token" }]];
+const TIMES = [["ttft_ms", "First token, ms", "From sending a request to its first token: median, 95 % and 99 % of the requests", { metric: "time_to_first_token" }],
+  ["tpot_ms", "Token, ms", "Mean time of a token after the first: median, 95 % and 99 % of the requests", { metric: "time_per_token" }]];
 
 function table(load) {
   const speed = new Map(load.speedups.map((row) => [`${row.clients} ${row.rate}`, row.speedup]));
   const head = ["Load", "Server", ["Tokens/s", "Tokens that arrived while requests were sent, a second", { metric: "tokens_per_s" }], ["Speedup", "Tokens a second over those of the plain server", { metric: "speedup" }],
-    ["Answers", "Whole answers; in brackets those that failed or were cut off"], ...TIMES.map(([, ...one]) => one), ["By position", "Share of all drafts whose token at this position was accepted, in %", { metric: "acceptance_marginal" }]];
+    ["Answers", "Whole answers; in brackets those that failed or were cut off"], ...TIMES.map(([, ...one]) => one), ["By position, %", "Share of all drafts whose token at this position was accepted, in %", { metric: "acceptance_marginal" }]];
   const cell = (value) => h("td", {}, value);
   const line = (row) => h("tr", { class: row.arm === DRAFTS ? "" : "hw-plain" },
     h("th", { scope: "row" }, row.clients === null ? `${row.rate} a second` : `${row.clients} client${row.clients === 1 ? "" : "s"}`), cell(row.arm), cell(h("b", {}, row.tokens_per_s.toFixed(1))),
