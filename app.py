@@ -26,6 +26,7 @@ COMMANDS = {
     "joint": ("backend.jobs.joint_command", "train heads and target together: Medusa-2, a new version"),
     "read-mtp": ("backend.jobs.read_mtp_command", "take the MTP modules of a published checkpoint as a drafter"),
     "vocab-curve": ("backend.jobs.vocab_curve_command", "how much of the target's text a draft vocabulary covers"),
+    "data-curve": ("backend.jobs.data_curve_command", "say how many more training tokens a gain in acceptance takes"),
     "evaluate": ("backend.jobs.evaluate_command", "measure drafters beside plain decoding on prompt sets"),
     "calibrate": ("backend.jobs.calibrate_command", "see how often a drafter's guesses are right, by depth and rank"),
     "cost": ("backend.jobs.cost_command", "time target passes and drafting on this device"),

@@ -9,11 +9,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from backend.analysis.chooser import Adapters, Quality, Situation, Weights, choose
 from backend.analysis.theory import (
     DEVICES,
     Device,
@@ -29,6 +31,7 @@ from backend.analysis.theory import (
     typical_threshold,
 )
 from backend.errors import HeadwayError
+from backend.guide import guide
 from dashboard.presenters.validation import first_problem
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,6 +82,17 @@ class Typical(_Asked):
 
     epsilon: Rate = 0.09
     delta: Rate = 0.3
+
+
+class Choosing(_Asked):
+    """The six questions of the chooser."""
+
+    weights: Weights = "own"
+    fine_tunes: int = Field(1, ge=0, le=1000)
+    adapters: Adapters = "none"
+    batch: int = Field(1, ge=1, le=4096)
+    temperature: float = Field(0.0, ge=0, le=5)
+    quality: Quality = "exact"
 
 
 def gain(asked: Gain) -> dict[str, Any]:
@@ -154,6 +168,14 @@ def typical(asked: Typical) -> dict[str, Any]:
     return {"curve": [[entropy, typical_threshold(entropy, asked.epsilon, asked.delta)] for entropy in entropies]}
 
 
+def chosen(asked: Choosing) -> dict[str, Any]:
+    """{families: [{family, name, points, reasons: [{text, link, speaks_for}]}], rule, notes}."""
+    choice = choose(Situation(**asked.model_dump()))
+    known = guide().families
+    families = [{"name": known[one.family].name, **asdict(one)} for one in choice.families]
+    return {"families": families, "rule": choice.rule, "notes": [asdict(one) for one in choice.notes]}
+
+
 def toy(seed: int) -> dict[str, Any]:
     """The toy world's rows, from the command. Raises HeadwayError with the command's own sentence."""
     command = [sys.executable, str(ROOT / "app.py"), "toy", "--seed", str(seed), "--json"]
@@ -175,6 +197,7 @@ FIGURES: Mapping[str, tuple[type[_Asked], Callable[[Any], dict[str, Any]]]] = {
     "examples": (Examples, examples),
     "roofline": (Roofline, roofline),
     "typical": (Typical, typical),
+    "choose": (Choosing, chosen),
 }
 
 

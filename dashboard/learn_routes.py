@@ -11,16 +11,22 @@ from starlette.routing import Route
 
 from backend.errors import HeadwayError
 from dashboard.answers import answer, answer_sent
+from dashboard.guide import guided
+from dashboard.jobs import Jobs
 from dashboard.learn import figure, toy
+from dashboard.pages.evaluate_tables import Tables
 from dashboard.tasks import Tasks
 
 MAX_SEED = 1 << 31
 
 
-def learn_routes(tasks: Tasks) -> list[Route]:
+def learn_routes(tasks: Tasks, jobs: Jobs, tables: Tables) -> list[Route]:
     async def shown(request: Request) -> Response:
         name, query = request.path_params["name"], request.query_params.multi_items()
         return await answer(lambda: _shown(name, query))
+
+    async def guiding(request: Request) -> Response:
+        return await answer(lambda: guided(jobs, tables))
 
     async def begin(request: Request) -> Response:
         return await answer_sent(request, lambda values: _begin(tasks, values))
@@ -31,6 +37,7 @@ def learn_routes(tasks: Tasks) -> list[Route]:
     return [
         Route("/headway/learn/toy", begin, methods=["POST"]),
         Route("/headway/learn/toy/{id}", state),
+        Route("/headway/learn/guide", guiding),
         Route("/headway/learn/{name}", shown),
     ]
 

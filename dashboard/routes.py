@@ -13,6 +13,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from backend.glossary import glossary
 from dashboard.answers import answer
 from dashboard.components.assets import assets, base_path
 from dashboard.components.plotly_js import plotly_route
@@ -25,6 +26,7 @@ from dashboard.jobs import Jobs
 from dashboard.learn_routes import learn_routes
 from dashboard.pages.evaluate_tables import Tables, evaluation_routes
 from dashboard.pages.sweep_tables import Sweeps, sweep_routes
+from dashboard.presenters.guide import explained
 from dashboard.pulse import Pulse
 from dashboard.run_table import RunTable
 from dashboard.run_table_routes import run_table_routes
@@ -43,6 +45,9 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
 
     async def front(request: Request) -> Response:
         return await answer(lambda: home(services, jobs, pages))
+
+    async def explaining(request: Request) -> Response:
+        return await answer(lambda: explained(glossary()))
 
     async def status(request: Request) -> Response:
         return await answer(runs.status)
@@ -65,21 +70,23 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         return await answer(act)
 
     heartbeat_s = services.settings.heartbeat_s
+    tables = Tables(jobs)
     return [
         Route("/headway/status", status),
         Route("/headway/events", page_events(services.engine, jobs, Pulse(services, runs, jobs), heartbeat_s)),
         Route("/headway/home", front),
+        Route("/headway/glossary", explaining),
         Route("/headway/runs", recent),
         Route("/headway/runs/{run_id}/events", run_events(services.engine, heartbeat_s)),
         Route("/headway/runs/{run_id}/cancel", cancel, methods=["POST"]),
         Route("/headway/runs/{run_id}/share", share, methods=["POST"]),
-        *evaluation_routes(Tables(jobs)),
+        *evaluation_routes(tables),
         *tree_routes(Trees(jobs)),
         *serving_routes(Serving(jobs)),
         *sweep_routes(Sweeps(jobs)),
         *job_routes(jobs, heartbeat_s),
         *data_routes(Datasets(services, jobs), Tasks()),
-        *learn_routes(Tasks(threads=1)),
+        *learn_routes(Tasks(threads=1), jobs, tables),
         plotly_route(),
         *run_table_routes(RunTable(services)),
         Route(base_path() + "/{name:path}", static),

@@ -51,6 +51,14 @@ FIGURES = (
     ("verify_ms", "Verifying, ms", 0),
     ("wall_ms", "Whole run, ms", 0),
 )
+#: attribute of the record -> its entry in the glossary
+METRICS: Mapping[str, str] = {
+    "acceptance_length": "acceptance_length",
+    "tokens_per_s": "tokens_per_s",
+    "num_accepted": "acceptance_rate",
+    "draft_ms": "time_shares",
+    "verify_ms": "time_shares",
+}
 OWN_TREE = "the drafter's own"
 
 
@@ -113,7 +121,7 @@ def comparison(runs: Sequence[Any]) -> dict[str, Any]:
     """{runs, figures, differing, equal}: settings whose values differ come first, equal ones once.
 
     `runs` are RunRecords. Each list item is {name, values} with a value a run, equal ones {name, value}; figures also
-    say their digits after the point.
+    say their digits after the point and their entry in the glossary, if they have one.
     """
     flat = [_settings(run) for run in runs]
     names = list(dict.fromkeys(name for one in flat for name in one))
@@ -125,7 +133,7 @@ def comparison(runs: Sequence[Any]) -> dict[str, Any]:
         else:
             differing.append({"name": name, "values": values})
     figures = [
-        {"name": label, "digits": digits, "values": [getattr(run, name) for run in runs]}
+        {"name": label, "metric": METRICS.get(name), "digits": digits, "values": [getattr(run, name) for run in runs]}
         for name, label, digits in FIGURES
     ]
     heads = [{**table_row(run), "text": run.text, "notes": run.notes} for run in runs]

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
+from backend.glossary import glossary
+
 WHOLE: Final = "whole"
 NUMBER: Final = "number"
 SWITCH: Final = "switch"
@@ -60,8 +62,11 @@ class FormField:
         return "" if high is None else (high if self.below else f"at most {high}")
 
     def to_json(self) -> dict[str, Any]:
-        """For the browser. The path is called `field`, since Gradio takes anything with a `path` for a file."""
+        """For the browser. The path is called `field`, since Gradio takes anything with a `path` for a file; `knob` is
+        the glossary's card about it, if there is one.
+        """
         shown = asdict(self) | {"field": self.path, "bounds": self.bounds, "default": as_text(self, self.default)}
+        shown["knob"] = glossary().knob_of(self.path.rpartition(".")[2])
         del shown["path"]
         return shown
 
@@ -107,6 +112,34 @@ def with_choices(
     return tuple(
         replace(field, kind=CHOICE, choices=offered, other=other) if field.path == path else field for field in fields
     )
+
+
+def job_form(
+    name: str,
+    start: str,
+    groups: Iterable[tuple[str, str]],
+    fields: Sequence[FormField],
+    typed: Mapping[str, Any],
+    problems: Mapping[str, str],
+    fill: int,
+) -> dict[str, Any]:
+    """What the view schema_form takes for a job: `start` is on its button, beside those for the command and the file.
+
+    A new `fill` writes `typed` into the fields.
+    """
+    return {
+        "name": name,
+        "fields": [field.to_json() for field in fields],
+        "groups": [list(group) for group in groups],
+        "typed": dict(typed),
+        "problems": dict(problems),
+        "fill": fill,
+        "buttons": [
+            {"action": "start", "label": start, "primary": True},
+            {"action": "command", "label": "Copy as command", "primary": False},
+            {"action": "yaml", "label": "As YAML", "primary": False},
+        ],
+    }
 
 
 def config_from(fields: Sequence[FormField], typed: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -26,6 +26,16 @@ FIGURES: Mapping[str, tuple[str, bool]] = {
     "drafted": ("Drafted a step", True),
     "wall_s": ("Seconds of the trial", False),
 }
+#: figure -> what the glossary calls it, where that differs
+METRICS: Mapping[str, str] = {
+    "speed": "tokens_per_s",
+    "drift": "total_variation",
+    "kl": "kl_divergence",
+    "distinct_1": "distinct_n",
+    "distinct_2": "distinct_n",
+    "distinct_3": "distinct_n",
+    "drafted": "nodes",
+}
 LIVE = ("drafter", "tree", "max_depth", "temperature", "rule", "epsilon", "delta", "sampled")
 NUM_NOTES = 20
 
@@ -66,7 +76,7 @@ def axes(config: SweepJobConfig, ledger: Ledger) -> list[dict[str, Any]]:
 
 def goal(name: str) -> dict[str, Any]:
     label, maximize = FIGURES[name]
-    return {"name": name, "label": label, "maximize": maximize}
+    return {"name": name, "label": label, "maximize": maximize, "metric": METRICS.get(name, name)}
 
 
 def known_figures(ledger: Ledger) -> list[str]:

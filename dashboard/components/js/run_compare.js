@@ -1,6 +1,7 @@
 // Some runs beside each other: figures, then the settings that differ; equal ones are folded away.
 
 import { h, setText } from "./dom.js";
+import { term } from "./terms.js";
 
 export function mountComparison(feed) {
   const close = h("button", { type: "button", class: "hw-small", onclick: () => hide() }, "Close");
@@ -36,7 +37,7 @@ function draw({ runs, figures, differing, equal }) {
   const sections = [h("tr", { class: "section" }, h("th", { colspan: runs.length + 1 }, differing.length ? "Settings that differ" : "All settings are equal"))];
   sections.push(...differing.map((one) => line(one.name, one.values.map(words))));
   sections.push(h("tr", { class: "section" }, h("th", { colspan: runs.length + 1 }, "What came of it")));
-  sections.push(...figures.filter((one) => one.values.some((value) => value !== null)).map((one) => line(one.name, one.values.map((value) => figure(value, one.digits)), "figure")));
+  sections.push(...figures.filter((one) => one.values.some((value) => value !== null)).map((one) => line(one.metric ? term(one.metric, one.name) : one.name, one.values.map((value) => figure(value, one.digits)), "figure")));
   return [
     h("div", { class: "hw-table-scroll" }, h("table", { class: "hw-table hw-compared" }, h("thead", {}, head), h("tbody", {}, sections))),
     h("details", { class: "hw-equal" }, h("summary", {}, `${equal.length} equal settings`), h("dl", {}, equal.map((one) => [h("dt", {}, one.name), h("dd", {}, words(one.value))]))),

@@ -2,6 +2,7 @@
 
 import { h, s } from "./dom.js";
 import { ago, statusIcon } from "./job_card.js";
+import { termMark } from "./terms.js";
 import { decimal } from "./text.js";
 
 /** `text` columns sort upwards at first, numbers downwards; `wide` ones are left out on narrow pages. */
@@ -12,8 +13,8 @@ export const COLUMNS = [
   { name: "tree", title: "Tree", text: true, unsorted: true, wide: true },
   { name: "temperature", title: "T", unsorted: true, number: true },
   { name: "tokens", title: "Tokens", number: true, wide: true },
-  { name: "acceptance_length", title: "Acceptance length", number: true, hint: "Accepted tokens a step, and the target's own one" },
-  { name: "tokens_per_s", title: "Tokens/s", number: true },
+  { name: "acceptance_length", title: "Acceptance length", number: true, hint: "Accepted tokens a step, and the target's own one", metric: "acceptance_length" },
+  { name: "tokens_per_s", title: "Tokens/s", number: true, metric: "tokens_per_s" },
   { name: "at", title: "When" },
 ];
 const STATUS_SHAPE = { queued: "ring", running: "turning", finished: "tick", cancelled: "square", failed: "cross", interrupted: "bolt" };
@@ -23,7 +24,7 @@ export function drawRows(rows, table) {
   const all = h("input", { type: "checkbox", "aria-label": "Select all shown" });
   all.checked = rows.every((row) => table.selection.has(row.id));
   all.addEventListener("change", () => table.selection.set(rows, all.checked));
-  const heads = COLUMNS.map((column) => h("th", { class: classOf(column), "aria-sort": sortOf(column, table.query), title: column.hint }, headOf(column, table)));
+  const heads = COLUMNS.map((column) => h("th", { class: classOf(column), "aria-sort": sortOf(column, table.query), title: column.hint }, headOf(column, table), column.metric ? termMark(column.metric, column.title) : null));
   return h("table", { class: "hw-table" }, h("thead", {}, h("tr", {}, h("th", { class: "pick" }, all), h("th", { class: "state" }, h("span", { class: "hw-unseen" }, "Status")), heads)),
     h("tbody", {}, rows.map((row) => lineOf(row, table))));
 }

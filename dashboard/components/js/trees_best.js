@@ -3,6 +3,7 @@
 import { h, setText } from "./dom.js";
 import { layout } from "./layout.js";
 import { colour, miniChart } from "./mini_chart.js";
+import { term } from "./terms.js";
 import { decimal } from "./text.js";
 import { drawing } from "./views/tree.js";
 
@@ -97,11 +98,11 @@ function numbers(data, kept, shown) {
   const plain = data.batches[kept.batch].plain_tokens_per_s;
   const between = (interval, digits) => (interval ? `${decimal(interval.low, digits)} to ${decimal(interval.high, digits)}` : "");
   const figure = (name, value, under) => h("div", { class: "hw-figure" }, h("span", { class: "hw-label" }, name), h("b", {}, value), h("small", {}, under));
-  const found = [figure("Expected length", decimal(shown.length), between(shown.length_interval, 2) || "tokens a step")];
+  const found = [figure(term("expected_acceptance_length", "Expected length"), decimal(shown.length), between(shown.length_interval, 2) || "tokens a step")];
   if (shown.speed !== null) {
-    found.push(figure("Expected tokens/s", decimal(shown.speed, 1), between(shown.speed_interval, 1)),
-      figure("Over plain decoding", `${decimal(shown.speed / plain)}×`, `plain: ${decimal(plain, 1)} tokens/s`),
-      figure("A step takes", `${decimal(shown.step_ms, 1)} ms`, `${shown.paths.length + 1} rows, ${shown.depth} level${shown.depth === 1 ? "" : "s"}`));
+    found.push(figure(term("expected_tokens_per_s", "Expected tokens/s"), decimal(shown.speed, 1), between(shown.speed_interval, 1)),
+      figure(term("speedup", "Over plain decoding"), `${decimal(shown.speed / plain)}×`, `plain: ${decimal(plain, 1)} tokens/s`),
+      figure(term("step_ms", "A step takes"), `${decimal(shown.step_ms, 1)} ms`, `${shown.paths.length + 1} rows, ${shown.depth} level${shown.depth === 1 ? "" : "s"}`));
   }
   return found;
 }

@@ -3,6 +3,7 @@
 
 import { h } from "./dom.js";
 import { colour, miniChart } from "./mini_chart.js";
+import { term } from "./terms.js";
 import { decimal, percent } from "./text.js";
 
 /** Rates by depth and rank; a switch between all positions and those whose path was right. */
@@ -21,7 +22,7 @@ export function hitsCard(data) {
   chips.hidden = kinds.length < 2;
   draw();
   return h("section", { class: "hw-card hw-trees-hits", "aria-label": "Hits" },
-    h("div", { class: "hw-card-head" }, h("h3", {}, "How often a guess is right"), h("span", { class: "hw-grow" }), chips),
+    h("div", { class: "hw-card-head" }, h("h3", {}, term("hit_rate", "How often a guess is right")), h("span", { class: "hw-grow" }), chips),
     h("p", { class: "hw-muted" }, `${tables.positions.toLocaleString("en")} positions in ${tables.prompts} prompts. Columns: the drafter's 1st, 2nd, … choice; rows: how far ahead.`),
     table, groups(tables.groups));
 }
@@ -64,7 +65,7 @@ export function costCard(data) {
       title: `${rows} rows: ${decimal(line.ms[i], 2)} ms` })),
   }));
   const knee = cost.knee ? `Up to about ${cost.knee} rows a pass costs little more than one row; beyond that every row costs.` : "Within what was measured, passes hardly grow with their rows.";
-  return h("section", { class: "hw-card hw-trees-cost", "aria-label": "Cost" }, h("h3", {}, "What a pass costs here"),
+  return h("section", { class: "hw-card hw-trees-cost", "aria-label": "Cost" }, h("h3", {}, term("pass_ms", "What a pass costs here")),
     h("p", { class: "hw-muted" }, knee), miniChart({ lines, xTitle: "rows of a pass (drafted nodes and the root)", yTitle: "ms", xLog: true, label: "Time of a pass by rows" }),
     legend(lines), h("p", { class: "hw-conditions" }, h("span", {}, cost.conditions.device || "times by hand"), h("span", {}, `${cost.conditions.dtype || ""}, ${cost.conditions.threads} thread${cost.conditions.threads === 1 ? "" : "s"}`),
       h("span", {}, `medians of ${cost.repeats} round${cost.repeats === 1 ? "" : "s"}; dashed: extrapolated`)));
@@ -80,7 +81,7 @@ export function confidenceCard(data) {
       x: one.mean_confidence, y: one.rate.rate, low: one.rate.interval?.low ?? null, high: one.rate.interval?.high ?? null, dot: true,
       size: Math.max(2, Math.min(6, Math.log10(one.rate.tried + 1) * 1.6)), title: `depth ${depth}: ${one.rate.hits} of ${one.rate.tried} guesses right` })),
   }));
-  return h("section", { class: "hw-card hw-trees-confidence", "aria-label": "Confidence" }, h("h3", {}, "Confidence against what came true"),
+  return h("section", { class: "hw-card hw-trees-confidence", "aria-label": "Confidence" }, h("h3", {}, term("confidence", "Confidence against what came true")),
     h("p", { class: "hw-muted" }, "On the line the drafter's own probability is the chance of being right; below it is too sure of itself. Guesses under a right path; bars: 95 %."),
     miniChart({ lines, xTitle: "the drafter's probability", yTitle: "right", diagonal: true, xRange: [0, 1], yRange: [0, 1], label: "Confidence against share of right guesses" }), legend(lines));
 }
@@ -111,8 +112,8 @@ export function servingCard(data) {
   }
   return h("section", { class: "hw-card hw-trees-serving", "aria-label": "Serving" }, h("h3", {}, "By batch, and for serving engines"),
     h("div", { class: "hw-table-scroll" }, h("table", { class: "hw-evaluation" },
-      h("thead", {}, h("tr", {}, ["At once", "Best tree", "Length", "Tokens/s", "Plain", "Speedup"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows))),
-    data.break_even_batch ? h("p", { class: "hw-muted" }, `From ${data.break_even_batch} sequences at once, plain decoding is faster.`) : null,
+      h("thead", {}, h("tr", {}, ["At once", term("nodes", "Best tree"), term("expected_acceptance_length", "Length"), term("expected_tokens_per_s", "Tokens/s"), "Plain", term("speedup", "Speedup")].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows))),
+    data.break_even_batch ? h("p", { class: "hw-muted" }, term("break_even_batch", `From ${data.break_even_batch} sequences at once`), ", plain decoding is faster.") : null,
     h("ul", { class: "hw-trees-list" }, others,
       h("li", {}, "vLLM: ", h("code", {}, `"num_speculative_tokens_per_batch_size": ${JSON.stringify(data.num_speculative_tokens_per_batch_size)}`)),
       h("li", {}, "SGLang, adaptive steps from a batch on: ", h("code", {}, JSON.stringify(data.sglang_adaptive_steps)))));

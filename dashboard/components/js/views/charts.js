@@ -4,15 +4,16 @@
 import { Chart, colourOf, loadPlotly } from "../charts.js";
 import { h, setText } from "../dom.js";
 import { curveName, placeOf, wordsOf } from "../metrics.js";
+import { term } from "../terms.js";
 import { trainer } from "../train.js";
 
 const DRAW_MS = 250; // at most four redraws a second
 const CHARTS = [
-  { name: "loss", title: "Loss", note: "of each depth; dashed: held-out", log: true },
-  { name: "accuracy", title: "Held-out accuracy", note: "the right token is among the best of its depth", percent: true },
-  { name: "acceptance", title: "Acceptance", note: "when decoding held-out prompts; dashed: best guesses on held-out answers", percent: true },
-  { name: "length", title: "Acceptance length", note: "tokens a step when decoding held-out prompts" },
-  { name: "rate", title: "Learning rate", note: "", format: ".3~e" },
+  { name: "loss", title: "Loss", metric: "loss", note: "of each depth; dashed: held-out", log: true },
+  { name: "accuracy", title: "Held-out accuracy", metric: "top_k_hit", note: "the right token is among the best of its depth", percent: true },
+  { name: "acceptance", title: "Acceptance", metric: "acceptance_conditional", note: "when decoding held-out prompts; dashed: best guesses on held-out answers", percent: true },
+  { name: "length", title: "Acceptance length", metric: "acceptance_length", note: "tokens a step when decoding held-out prompts" },
+  { name: "rate", title: "Learning rate", metric: "learning_rate", note: "", format: ".3~e" },
   { name: "more", title: "More", note: "", format: ".4~g" },
 ];
 const SMOOTHED = new Set(["loss", "more"]); // what jumps from step to step; measured curves have few, true points
@@ -184,7 +185,7 @@ class Card {
       changed();
     } });
     this.log = log;
-    this.title = h("h3", null, settings.title);
+    this.title = h("h3", null, settings.metric ? term(settings.metric, settings.title) : settings.title);
     this.node = h("figure", { class: "hw-chart", hidden: true },
       h("figcaption", null, this.title, h("span", { class: "hw-muted" }, settings.note), h("span", { class: "hw-grow" }),
         this.select, settings.log ? h("label", { class: "hw-logarithmic" }, log, "log") : null),

@@ -1,22 +1,23 @@
 // The table of an evaluation, as elements. Pure: data in, nodes out; what is folded out is the caller's set of keys.
 
 import { h } from "../dom.js";
+import { term } from "../terms.js";
 import { decimal, percent } from "../text.js";
 
 const HEAD = [
   ["Drafter", "What guessed ahead; plain decoding guesses nothing."],
-  ["Length", "Acceptance length: tokens a step, the target's own one counted, with its 95 % interval."],
-  ["By depth", "Bars: share of steps that accepted depth 1, 2, …. Lines: share of those that drafted a guess there."],
-  ["Speedup", "Tokens a second over plain decoding of the same prompts, measured in turns, with its 95 % interval."],
-  ["Explained by", "Length / (checking + drafting + rest), in steps of plain decoding: what the speedup should be."],
-  ["Tokens/s", "All rows together, reading of prompts left out."],
-  ["Repeated", "Share of the output inside repeated runs of 8 tokens: looping text is easy to guess."],
-  ["Prompts", "Answers measured so far."],
+  ["Length", "Acceptance length: tokens a step, the target's own one counted, with its 95 % interval.", { metric: "acceptance_length" }],
+  ["By depth", "Bars: share of steps that accepted depth 1, 2, …. Lines: share of those that drafted a guess there.", { metric: "acceptance_marginal" }],
+  ["Speedup", "Tokens a second over plain decoding of the same prompts, measured in turns, with its 95 % interval.", { metric: "speedup" }],
+  ["Explained by", "Length / (checking + drafting + rest), in steps of plain decoding: what the speedup should be.", { metric: "explained_speedup" }],
+  ["Tokens/s", "All rows together, reading of prompts left out.", { metric: "tokens_per_s" }],
+  ["Repeated", "Share of the output inside repeated runs of 8 tokens: looping text is easy to guess.", { metric: "repeated" }],
+  ["Prompts", "Answers measured so far.", { metric: "answers" }],
 ];
 
 /** `open`: keys of rows whose domains are shown; `toggle(key)` is called on a click; `sizes`: prompts by set. */
 export function evaluationTable(group, { open, toggle, sizes }) {
-  const head = h("tr", {}, HEAD.map(([name, why]) => h("th", { scope: "col", title: why }, name)));
+  const head = h("tr", {}, HEAD.map(([name, why, { metric } = {}]) => h("th", { scope: "col", title: why }, metric ? term(metric, name) : name)));
   const bodies = [];
   let set = null;
   const several = new Set(group.rows.map((row) => row.set)).size > 1;
@@ -68,7 +69,7 @@ function terms(row) {
 /** One row: with the reading of prompts. Several: what one of them sees, and how many were open on average. */
 function rates(row) {
   if (row.batch > 1) return row.row_tokens_per_s === null ? "" : `${decimal(row.row_tokens_per_s, 1)} a row, ${decimal(row.mean_rows, 1)} open`;
-  return row.end_to_end_tokens_per_s === null ? "" : `${decimal(row.end_to_end_tokens_per_s, 1)} with prompt`;
+  return row.end_to_end_tokens_per_s === null ? "" : [`${decimal(row.end_to_end_tokens_per_s, 1)} `, term("end_to_end_tokens_per_s", "with prompt")];
 }
 
 function depths(row) {

@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { ruleLabel } from "../explain.js";
 import { difference, shortTree } from "../store.js";
+import { term } from "../terms.js";
 import { decimal, percent } from "../text.js";
 
 const PARTS = [["verify", "target"], ["draft", "drafting"], ["commit", "accepting"], ["loop", "loop"]];
@@ -29,12 +30,12 @@ export function mount(element, live) {
 
 function cards(now, before, over) {
   return [
-    card("Acceptance length", decimal(now.acceptanceLength), "tokens a step",
+    card(term("acceptance_length", "Acceptance length"), decimal(now.acceptanceLength), "tokens a step",
       now.steps ? `${now.tokens} tokens in ${now.steps} steps` : "no steps yet",
       before && before.acceptanceLength !== null ? `before ${decimal(before.acceptanceLength)}` : null),
-    card("Speed", decimal(now.tokensPerS, 1), "tokens/s", besidePlain(now, over),
+    card(term("tokens_per_s", "Speed"), decimal(now.tokensPerS, 1), "tokens/s", besidePlain(now, over),
       before && before.tokensPerS !== null ? `before ${decimal(before.tokensPerS, 1)}` : null),
-    card("Drafted tokens accepted", percent(now.drafted ? now.accepted / now.drafted : null), "",
+    card(term("acceptance_rate", "Drafted tokens accepted"), percent(now.drafted ? now.accepted / now.drafted : null), "",
       `${now.accepted} of ${now.drafted}`,
       before && before.drafted ? `before ${percent(before.accepted / before.drafted)}` : null),
     times(now),
@@ -44,7 +45,7 @@ function cards(now, before, over) {
 function besidePlain(now, over) {
   if (now.plainTokensPerS && now.tokensPerS) {
     const ratio = now.tokensPerS / now.plainTokensPerS;
-    return h("span", {}, h("b", { class: ratio >= 1 ? "good" : "bad" }, `${decimal(ratio)}×`), ` plain decoding (${decimal(now.plainTokensPerS, 1)})`);
+    return h("span", {}, h("b", { class: ratio >= 1 ? "good" : "bad" }, `${decimal(ratio)}×`), " ", term("speedup", "plain decoding"), ` (${decimal(now.plainTokensPerS, 1)})`);
   }
   return over ? "plain decoding was not measured" : "plain decoding: at the end of the run";
 }
@@ -58,7 +59,7 @@ function card(label, value, unit, note, before) {
 function times(now) {
   const total = PARTS.reduce((sum, [key]) => sum + now.times[key], 0);
   const shares = PARTS.map(([key, name]) => ({ key, name, share: total ? now.times[key] / total : null }));
-  return h("div", { class: "hw-figure hw-times" }, h("span", { class: "hw-label" }, "Where the time goes"),
+  return h("div", { class: "hw-figure hw-times" }, h("span", { class: "hw-label" }, term("time_shares", "Where the time goes")),
     h("div", { class: "hw-bar", role: "img", "aria-label": shares.map((part) => `${part.name} ${percent(part.share)}`).join(", ") },
       shares.map((part) => {
         const piece = h("i", { class: part.key });
@@ -77,7 +78,7 @@ function identity(now) {
   const draft = now.times.draft / unit;
   const rest = (now.times.commit + now.times.loop) / unit;
   return h("span", { class: "hw-note", title: "A plain step is 1. Speedup = acceptance length / (checking + drafting + rest)." },
-    `in plain steps: checking ${decimal(check)}, drafting ${decimal(draft)}, rest ${decimal(rest)}; `,
+    "in plain steps: ", term("verify_cost", "checking"), ` ${decimal(check)}, `, term("draft_cost", "drafting"), ` ${decimal(draft)}, `, term("overhead_cost", "rest"), ` ${decimal(rest)}; `,
     `${decimal(now.acceptanceLength)} / ${decimal(check + draft + rest)} = ${decimal(now.acceptanceLength / (check + draft + rest))}×`);
 }
 

@@ -6,6 +6,7 @@ import { timeLeft } from "../jobs.js";
 import { machineWords } from "../machine.js";
 import { readKept, setDark } from "../theme.js";
 import { mountKeys } from "../keys.js";
+import { mountTerms } from "../terms.js";
 import { navigation } from "./nav.js";
 
 export function mount(element, feed, { props }) {
@@ -23,6 +24,7 @@ export function mount(element, feed, { props }) {
   const kept = readKept();
   if (kept) setDark(kept === "dark");
   const showKeys = mountKeys(page);
+  mountTerms(feed);
   keys.addEventListener("click", showKeys);
   feed.on((changed) => {
     if (!changed.has("machine") && !changed.has("status")) return;

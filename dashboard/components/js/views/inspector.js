@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { explain, numberNames, verdictName } from "../explain.js";
 import { deepestAccepted } from "../layout.js";
+import { term } from "../terms.js";
 import { REJECTED, percent, probability, visible } from "../text.js";
 
 export function mount(element, live) {
@@ -33,10 +34,10 @@ function content(step, column, live) {
   const name = column === 0 ? "root" : verdictName(tree.verdicts[column]);
   const [scoreName, thresholdName] = numberNames(request);
   const number = (value) => (scoreName === "Target logit" ? (value === null ? "–" : value.toFixed(2)) : probability(value));
-  const rows = [["Token id", tree.tokens[column]], ["Depth", depthOf(tree, column)]];
+  const rows = [["Token id", tree.tokens[column]], [term("depth", "Depth"), depthOf(tree, column)]];
   if (column > 0) {
-    rows.push(["Draft probability", probability(tree.draft_probs[column])], ["Target probability", probability(tree.target_probs[column])]);
-    if (tree.scores[column] !== null) rows.push([scoreName, number(tree.scores[column])], [thresholdName, number(tree.thresholds[column])]);
+    rows.push([term("confidence", "Draft probability"), probability(tree.draft_probs[column])], [term("target_probability", "Target probability"), probability(tree.target_probs[column])]);
+    if (tree.scores[column] !== null) rows.push([term("acceptance_threshold", scoreName), number(tree.scores[column])], [term("acceptance_threshold", thresholdName), number(tree.thresholds[column])]);
   }
   return [
     h("div", { class: "hw-card-head" }, h("code", { class: "hw-piece" }, visible(tree.pieces[column], 28)), h("span", { class: `hw-verdict ${name.replace(" ", "-")}` }, name)),

@@ -2,7 +2,9 @@
 // here are only sliders and pictures.
 
 import { h, setText } from "../dom.js";
+import { chooser, failures, families, knobs, questions } from "../learn_guide.js";
 import { legend, lineChart, ticks } from "../lines.js";
+import { term } from "../terms.js";
 
 const WAIT_MS = 40;
 const POLL_MS = 400;
@@ -16,6 +18,8 @@ export function mount(element, feed) {
       h("p", {}, "To write one token, a model reads all of its weights. Reading is what takes the time, so checking a few guessed tokens in the same pass costs almost nothing. Every guess the model agrees with is a token you did not wait for."),
       h("nav", { class: "hw-learn-nav", "aria-label": "Sections" }, SECTIONS.map(([id, name]) => h("a", { href: `#${id}` }, name)))),
     SECTIONS.map(([id, name, build]) => section(id, name, build, feed))));
+  const wanted = document.getElementById(decodeURIComponent(window.location.hash.slice(1)));
+  if (wanted) wanted.scrollIntoView(); // the browser looked for it before the page was there
 }
 
 function section(id, name, build, feed) {
@@ -74,7 +78,7 @@ function gain(body, feed, told) {
   const verdict = h("p", { class: "hw-learn-verdict" });
   const picture = h("div", {});
   body.append(h("p", {}, "A step drafts a chain of tokens and checks them in one pass. The acceptance length, what a step writes on average, grows with every depth, but less each time; the cost grows evenly. Somewhere it turns."),
-    h("p", { class: "hw-formula" }, "speedup = acceptance length ÷ (checking + drafting + everything else)"),
+    h("p", { class: "hw-formula" }, term("speedup", "speedup"), " = ", term("acceptance_length", "acceptance length"), " ÷ (", term("verify_cost", "checking"), " + ", term("draft_cost", "drafting"), " + ", term("overhead_cost", "everything else"), ")"),
     h("div", { class: "hw-learn-split" },
       h("div", { class: "hw-sliders" }, rates.map((one) => one.node), h("h4", {}, "Cost, as a share of a plain step"), draft.node, row.node, overhead.node),
       h("div", {}, verdict, picture, legend([["main", "speedup"], ["second", "acceptance length"], ["limit", "plain decoding"]], h))));
@@ -240,7 +244,7 @@ function drawToy(place, result) {
       h("li", {}, h("b", {}, "Independent heads meet a ceiling at depth 2. "), `They guess the second token without knowing the first. Even with exact laws that is right ${percent(ceiling.acceptance_per_depth[1])} of the time; a head that sees its own draft reaches ${percent(own.acceptance_per_depth[1])}.`),
       h("li", {}, h("b", {}, "Learn from the model you serve. "), `On the base model's text the same head makes ${other.tokens_per_step.toFixed(2)} tokens a step, on the target's own text ${own.tokens_per_step.toFixed(2)}.`)),
     h("div", { class: "hw-learn-scroll" }, h("table", { class: "hw-toy" },
-      h("thead", {}, h("tr", {}, h("th", {}, "Drafter"), h("th", {}, "Learned from"), ceiling.acceptance_per_depth.map((_, depth) => h("th", { class: "number" }, `depth ${depth + 1}`)), h("th", {}, "Tokens a step"))),
+      h("thead", {}, h("tr", {}, h("th", {}, "Drafter"), h("th", {}, "Learned from"), ceiling.acceptance_per_depth.map((_, depth) => h("th", { class: "number" }, term("acceptance_conditional", `depth ${depth + 1}`))), h("th", {}, term("acceptance_length", "Tokens a step")))),
       h("tbody", {}, result.rows.map((row) => h("tr", {}, h("td", {}, NAMES[row.drafter]), h("td", {}, LEARNED[row.data] || "exact law"),
         row.acceptance_per_depth.map((rate) => h("td", { class: "number" }, percent(rate))),
         h("td", {}, h("span", { class: "hw-toy-bar" }, h("i", { style: `width: ${((100 * row.tokens_per_step) / full).toFixed(1)}%` })), h("b", {}, row.tokens_per_step.toFixed(2)))))))),
@@ -253,4 +257,9 @@ const SECTIONS = [
   ["hardware", "When guesses ride for free", hardware],
   ["lessons", "Two lessons in a toy world", toy],
   ["typical", "Exact rules and the typical one", typical],
+  ["choose", "Which drafter is for me", (body, feed, told) => chooser(body, feed, told, { figure, slider, choice })],
+  ["families", "The families side by side", families],
+  ["knobs", "Every knob", knobs],
+  ["questions", "Questions people ask", questions],
+  ["failures", "How it goes wrong", failures],
 ];

@@ -9,6 +9,7 @@ import { onTheme } from "../sweep_canvas.js";
 import { ALL, SweepModel, short } from "../sweep_model.js";
 import { parallel } from "../sweep_parallel.js";
 import { Scatter, contourUnder, importanceBars } from "../sweep_plots.js";
+import { term } from "../terms.js";
 
 const QUIETEST_MS = 1000;
 const LISTED = 12; // trials in the table of the best
@@ -100,7 +101,7 @@ class Charts {
       figure("Parallel coordinates", "drag along an axis to keep a range; double-click lets it go", this.parallel.node),
       h("div", { class: "hw-sweep-pair" }, figure("Front", "click a point to pick its trial; diamonds are the exact rule", this.front.node, this.x.node, this.y.node), this.detail),
       h("section", { class: "hw-card" }, h("div", { class: "hw-card-head" }, this.sliceTitle, h("span", { class: "hw-muted" }, "one knob at a time")), this.slices),
-      h("div", { class: "hw-sweep-pair even" }, this.contourHead, figure("Importance", "", this.bars.node)),
+      h("div", { class: "hw-sweep-pair even" }, this.contourHead, figure(term("importance", "Importance"), "", this.bars.node)),
       h("section", { class: "hw-card" }, h("div", { class: "hw-card-head" }, h("h3", {}, "Best of the selected")), h("div", { class: "hw-table-scroll" }, h("table", { class: "hw-sweep-ranking" }, h("thead", {}, this.rankHead), this.ranking))));
     model.on((changed) => this._changed(changed));
     onTheme(() => this.drawAll());
@@ -186,7 +187,7 @@ class Charts {
     const title = row.reference ? "Exact rule" : `Trial ${row.number}`;
     const marks = [row.number === model.best ? "best" : null, model.front.has(row.number) && model.goals.length > 1 ? "on the front" : null, row.contended ? "contended" : null].filter(Boolean);
     const settings = Object.entries(row.settings).map(([name, value]) => [label(model, name), typeof row.values[name] === "number" ? short(row.values[name]) : value]);
-    const figures = model.figures.filter((one) => row.figures[one.name] !== undefined).map((one) => [one.label, short(row.figures[one.name])]);
+    const figures = model.figures.filter((one) => row.figures[one.name] !== undefined).map((one) => [term(one.metric, one.label), short(row.figures[one.name])]);
     const pairs = (entries) => h("dl", {}, entries.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
     const approximate = row.settings.rule === "typical" ? h("p", { class: "hw-warn" }, "Approximate: typical acceptance changes the output.") : null;
     const much = row.feasible ? null : h("p", { class: "hw-warn" }, "More drift than was allowed.");

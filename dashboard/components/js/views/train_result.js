@@ -2,6 +2,7 @@
 
 import { h } from "../dom.js";
 import { duration } from "../jobs.js";
+import { term } from "../terms.js";
 import { decimal, percent } from "../text.js";
 
 const RANKS = [1, 2, 3, 4, 5];
@@ -29,10 +30,10 @@ function figures(result, numbers) {
   const nodes = (result.tree || []).length;
   const kept = numbers.kept_step !== undefined && numbers.kept_step !== null && numbers.kept_step !== numbers.steps;
   return [
-    figure("Accepted when decoding", numbers.decoded_acceptance_length, (value) => decimal(value), "tokens a step, chain, held-out prompts, T = 0"),
-    figure("Expected of its tree", numbers.expected_acceptance_length, (value) => decimal(value), `tokens a step with ${nodes} drafted ${nodes === 1 ? "node" : "nodes"}`),
-    grown ? figure("Its tree", grown.num_nodes, (value) => `${value} nodes`, `grown in every step: depth ${grown.depth}, top-k ${grown.top_k}`) : null,
-    figure("Trained", numbers.train_s, duration, `${count(numbers.steps)} steps over ${count(numbers.training_positions)} positions${kept ? `; kept are the weights of step ${count(numbers.kept_step)}` : ""}`),
+    figure(term("acceptance_length", "Accepted when decoding"), numbers.decoded_acceptance_length, (value) => decimal(value), "tokens a step, chain, held-out prompts, T = 0"),
+    figure(term("expected_acceptance_length", "Expected of its tree"), numbers.expected_acceptance_length, (value) => decimal(value), `tokens a step with ${nodes} drafted ${nodes === 1 ? "node" : "nodes"}`),
+    grown ? figure(term("nodes", "Its tree"), grown.num_nodes, (value) => `${value} nodes`, `grown in every step: depth ${grown.depth}, top-k ${grown.top_k}`) : null,
+    figure(term("train_s", "Trained"), numbers.train_s, duration, `${count(numbers.steps)} steps over ${count(numbers.training_positions)} positions${kept ? `; kept are the weights of step ${count(numbers.kept_step)}` : ""}`),
   ].filter(Boolean);
 }
 
@@ -47,8 +48,8 @@ function headTable(held) {
   if (!heads.length) return h("p", { class: "hw-muted" }, "No prompt was held out, so nothing was measured.");
   const cell = (text) => h("td", null, text);
   return h("div", { class: "hw-table-scroll" }, h("table", { class: "hw-heads-table" },
-    h("caption", null, "Held-out prompts: how often the right token is among the best of its depth"),
-    h("thead", null, h("tr", null, h("th", { scope: "col" }, "Depth"), RANKS.map((rank) => h("th", { scope: "col" }, `top-${rank}`)), h("th", { scope: "col" }, "loss"))),
+    h("caption", null, "Held-out prompts: ", term("top_k_hit", "how often the right token is among the best of its depth")),
+    h("thead", null, h("tr", null, h("th", { scope: "col" }, "Depth"), RANKS.map((rank) => h("th", { scope: "col" }, `top-${rank}`)), h("th", { scope: "col" }, term("loss", "loss")))),
     h("tbody", null, heads.map((head) => h("tr", null, h("th", { scope: "row" }, `${head + 1}`),
       RANKS.map((rank) => cell(percent(held[`top${rank}_${head}`], 1))), cell(decimal(held[`loss_${head}`])))))));
 }
