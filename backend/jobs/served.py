@@ -150,9 +150,11 @@ def _exported(folder: Path, config: ServedConfig, context: JobContext) -> Path:
     out = context.folder / EXPORT
     context.progress(0, 1, "loading", "Exporting the drafter for vLLM")
     facts = facts_of(open_target(config.target, context.settings, "cpu", "float32"))
-    inside = read_meta(folder).family == "mtp"
-    loaded = load_model(config.target, "cpu", "float32", settings=context.settings) if inside else None
-    written = export_drafter(folder, out, ExportOptions("vllm", max_tokens=config.num_tokens), facts, loaded=loaded)
+    family = read_meta(folder).family
+    loaded = load_model(config.target, "cpu", "float32", settings=context.settings) if family == "mtp" else None
+    # vLLM 0.32 sets a token map and then calls it a weight that the checkpoint lacks, so whole output rows are served.
+    options = ExportOptions("vllm", full_head=family == "medusa", max_tokens=config.num_tokens)
+    written = export_drafter(folder, out, options, facts, loaded=loaded)
     for note in written.notes:
         context.log(note)
     return out

@@ -13,6 +13,10 @@ from typing import Final
 #: In order: the first that is found anywhere in the output is told.
 CAUSES: Final[tuple[tuple[str, str], ...]] = (
     (
+        r"not initialized from checkpoint: \{'token_map'\}",
+        "This vLLM can't load Medusa heads with a token map: export them with --full-head.",
+    ),
+    (
         r"weights were not initialized from checkpoint",
         "The drafter's folder lacks tensors that vLLM looks for: hold it against them with `check --engine vllm`.",
     ),

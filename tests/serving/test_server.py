@@ -179,6 +179,7 @@ def test_a_web_page_is_no_such_server(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "code", "word"),
     [
+        (["ValueError: Following weights were not initialized from checkpoint: {'token_map'}"], 1, "--full-head"),
         (["torch.OutOfMemoryError: CUDA out of memory."], 1, "Memory ran out"),
         (["huggingface_hub.errors.GatedRepoError: 401 Client Error."], 1, "HF_TOKEN"),
         (["OSError: [Errno 98] Address already in use"], 1, "port was taken"),
