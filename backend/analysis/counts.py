@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from backend.analysis.repetition import repeated_share
@@ -30,6 +30,7 @@ class PromptCounts:
         digest: of the answer's tokens: equal digests are equal answers.
         draft_ms, verify_ms, other_ms: this answer's part of the time of its steps (all of it with one row).
         row_ms: the whole time of its steps: how long the asker waited, prefill not counted.
+        right: whether the answer is the one that the prompt file gives; None where it gives none.
     """
 
     prompt: str
@@ -50,6 +51,7 @@ class PromptCounts:
     verify_ms: float
     other_ms: float
     row_ms: float
+    right: bool | None = None
 
     @property
     def decode_ms(self) -> float:
@@ -60,8 +62,12 @@ class PromptCounts:
 
 
 def counts_from_dict(data: Mapping[str, Any]) -> PromptCounts:
-    """Back from JSON; unknown keys of a newer Headway are ignored. Raises KeyError for one that is missing."""
-    values = {field.name: data[field.name] for field in fields(PromptCounts)}
+    """Back from JSON; unknown keys of a newer Headway are ignored, `right` may be missing in what an older one wrote.
+
+    Raises KeyError for any other key that is missing.
+    """
+    values = {field.name: data[field.name] for field in fields(PromptCounts) if field.name != "right"}
+    values["right"] = data.get("right")
     for name in ("accepted_per_depth", "drafted_per_depth"):
         values[name] = tuple(values[name])
     return PromptCounts(**values)
@@ -82,11 +88,14 @@ class _Shares:
 
 
 def prompt_counts(
-    records: Iterable[PrefillTrace | StepTrace | DecodeResult], prompts: Mapping[int, tuple[str, str]]
+    records: Iterable[PrefillTrace | StepTrace | DecodeResult],
+    prompts: Mapping[int, tuple[str, str]],
+    wanted: Mapping[int, str] | None = None,
 ) -> list[PromptCounts]:
     """The answers in a stream of records of one `decode`, in the order they ended; cancelled ones are left out.
 
-    `prompts` maps a row's number to (question id, category).
+    `prompts` maps a row's number to (question id, category), `wanted` to the answer that its file gives: an answer is
+    right when it is the same but for white space around it.
     """
     shares: dict[int, _Shares] = defaultdict(_Shares)
     step: list[
@@ -107,7 +116,10 @@ def prompt_counts(
             continue
         settle()
         if isinstance(record, DecodeResult) and record.finish_reason != "cancelled":
-            found.append(_counts(record, shares.pop(record.row, _Shares()), *prompts[record.row]))
+            made = _counts(record, shares.pop(record.row, _Shares()), *prompts[record.row])
+            if wanted is not None and record.row in wanted:
+                made = replace(made, right=record.text.strip() == wanted[record.row].strip())
+            found.append(made)
     return found
 
 

@@ -6,6 +6,7 @@ function_call, observation). Knows no template and no tokenizer.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,6 +47,12 @@ class Message:
             "name": self.name, "tool_call_id": self.tool_call_id,
         }  # fmt: skip
         return given | {key: value for key, value in more.items() if value}
+
+
+def asked_hash(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()) -> str:
+    """16 hexadecimal characters that are the same wherever the same is asked: messages as `as_dict` gives them."""
+    asked = [list(map(dict, messages)), list(map(dict, tools))]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def text_of(value: Any, what: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 from backend.data.messages import (
     BrokenRowError,
     Message,
+    asked_hash,
     conversation,
     special_token_names,
     text_of,
@@ -90,6 +91,22 @@ class Prompt:
         messages = self.messages or ()
         ends = [index for index, message in enumerate(messages) if message.role == "assistant"]
         return ends if messages and messages[-1].role == "assistant" else [*ends, len(messages)]
+
+    @property
+    def asked(self) -> str:
+        """The hash of the first question as it is asked, whatever file it stands in."""
+        return asked_hash(self.question(0), self.tools)
+
+    @property
+    def wanted(self) -> str | None:
+        """The row's own answer to its first question, without special tokens; None where it gives none as text."""
+        end = next((at for at, one in enumerate(self.messages or ()) if one.role == "assistant"), None)
+        if end is None or not self.messages or not self.messages[end].content:
+            return None
+        text = self.messages[end].content
+        for token in self.special_tokens:
+            text = text.replace(token, "")
+        return text
 
     def place(self, seed: int = 0) -> float:
         """Where the hash of the prompt's turns falls in [0, 1): which side of a split it stands on."""
