@@ -168,6 +168,15 @@ class Target:
         assert states is not None, "layers names at least one"
         return states * mask[..., None]
 
+    @torch.inference_mode()
+    def plain_logits(self, prompt: Sequence[int], tokens: Sequence[int]) -> Tensor:
+        """[n, V]: what the model itself says of each of `tokens` after its prefix, in one plain pass over the whole
+        text: no cache, tree or mask of ours, so that decoding can be held against it.
+        """
+        ids = torch.tensor([[*prompt, *tokens]], device=self.device)
+        hidden = self._base(input_ids=ids, use_cache=False).last_hidden_state
+        return self.logits(hidden[0, len(prompt) - 1 : -1])
+
     def _run_tapped(
         self, tokens: Tensor, inputs: MaskInputs, cache: KVCache, layers: Sequence[int]
     ) -> tuple[Tensor, Tensor | None]:

@@ -14,9 +14,9 @@ import torch
 from backend.acceptance import Acceptance, Rule, SamplingSettings, draw, rejection, verify
 from backend.acceptance.slow import SlowTree, slow_chosen
 from backend.acceptance.walk import TargetRows
+from backend.analysis.chi_square import conditional_p_value
+from backend.analysis.table_world import Drafted, Kind, draft, sample
 from backend.trees import DraftTree, TreeShape, chain, product
-from tests.acceptance.toy import Drafted, Kind, draft, sample
-from tests.support.chi_square import conditional_p_value
 
 SAMPLES = 200_000
 FEWER = 40_000  # are enough to catch a broken rule

@@ -9,7 +9,7 @@ import torch
 
 from backend.acceptance import draw, sample_without_replacement
 from backend.acceptance.slow import slow_draw
-from tests.support.chi_square import conditional_p_value
+from backend.analysis.chi_square import conditional_p_value
 
 
 def test_a_draw_is_its_twin_and_skips_zeros():

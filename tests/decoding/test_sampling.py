@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from backend.acceptance import Rule, SamplingSettings, process_logits
+from backend.analysis.chi_square import conditional_p_value
 from backend.decoding.loop import DecodeSettings, decode
 from backend.decoding.records import DecodeResult
 from backend.drafters.base import Drafter
@@ -16,7 +17,6 @@ from backend.drafters.draft_model.drafter import DraftModelDrafter
 from backend.targets.target import Target
 from backend.targets.tiny import tiny_model
 from backend.trees import product
-from tests.support.chi_square import conditional_p_value
 from tests.support.drafters import random_medusa
 from tests.support.targets import wrap
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from backend.acceptance import Acceptance, Rule, SamplingSettings, process_logits, verify
+from backend.analysis.chi_square import conditional_p_value
 from backend.decoding.loop import DecodeSettings, decode
 from backend.decoding.records import DecodeResult
 from backend.drafters.base import DraftContext, Drafter
@@ -20,7 +21,6 @@ from backend.drafters.plain.drafter import PlainDrafter
 from backend.targets.target import Target
 from backend.targets.tiny import tiny_model
 from backend.trees import DraftTree
-from tests.support.chi_square import conditional_p_value
 from tests.support.targets import random_text, wrap
 
 SMALL_VOCABULARY = 32

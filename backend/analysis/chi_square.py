@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import chi2
 
 MIN_EXPECTED = 5.0
 
+Numbers = NDArray[Any]
 
-def pooled(observed: np.ndarray, expected: np.ndarray) -> tuple[float, int]:
+
+def pooled(observed: Numbers, expected: Numbers) -> tuple[float, int]:
     """Chi-square statistic and degrees of freedom of one multinomial: counts observed [K], expected [K], of equal sums.
 
     Cells that expect less than 5 are pooled into one; if the pool still expects less than 5, the smallest other cell
@@ -29,7 +34,7 @@ def pooled(observed: np.ndarray, expected: np.ndarray) -> tuple[float, int]:
     return float(((observed - expected)[usable] ** 2 / expected[usable]).sum()), int(usable.sum()) - 1
 
 
-def conditional_p_value(counts: np.ndarray, probs: np.ndarray) -> float:
+def conditional_p_value(counts: Numbers, probs: Numbers) -> float:
     """p-value of counts [..., K] given laws probs [..., K]: every condition is one multinomial, their statistics are
     summed.
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from tests.support.chi_square import conditional_p_value, pooled
+from backend.analysis.chi_square import conditional_p_value, pooled
 
 
 def test_without_small_cells_it_is_scipys_chi_square():

@@ -1,4 +1,6 @@
-"""A target and a drafter that are tables, and a decode loop around the real rules: enough to sample a joint law.
+"""A world of 32 tokens: target and drafter are tables, and a decode loop stands around the real rules.
+
+It is enough to sample a joint law and to hold it against the exact one.
 
 The target is a table of logits by the last two tokens; so is the drafter, which knows the target only roughly. The
 tables are conditional, so logits taken from a wrong node show. 32 tokens, trees of depth 2; decoding starts from one
@@ -13,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from backend.acceptance import (
@@ -25,8 +28,8 @@ from backend.acceptance import (
     sample_without_replacement,
     verify,
 )
+from backend.analysis.chi_square import conditional_p_value
 from backend.trees import DraftTree, TreeShape
-from tests.support.chi_square import conditional_p_value
 
 V = 32
 START = (0, 1)  # the committed context of every sample
@@ -93,7 +96,7 @@ def _distribution(shape: TreeShape, kind: Kind, q: Tensor) -> DraftDistribution 
 class Sample:
     """The first three tokens of many decodes as counts, and how often each branch of the rule was taken on the way."""
 
-    counts: np.ndarray = field(default_factory=lambda: np.zeros((V, V, V)))
+    counts: NDArray[np.float64] = field(default_factory=lambda: np.zeros((V, V, V)))
     accepted: int = 0  # drafted tokens committed
     later_sibling: int = 0  # of these, those that were not the first of their siblings
     residual: int = 0  # steps that ended because every child of a node was turned down
