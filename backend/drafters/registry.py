@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from backend.drafters.adaptive import AdaptiveDrafter, adapt
 from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import META, DrafterMeta, read_meta
 from backend.drafters.draft_model.drafter import OpenTarget, load_draft_model
@@ -31,7 +32,7 @@ from backend.drafters.plain.drafter import PlainDrafter
 from backend.errors import HeadwayError, MismatchError
 from backend.targets.identity import VersionIdentity, check_match
 from backend.targets.target import Target
-from backend.trees import DynamicShape, Tree, TreeShape, chain
+from backend.trees import AdaptiveShape, DynamicShape, Tree, TreeShape, chain
 from backend.trees.dynamic import dynamic_from
 
 BUILTIN_MEDUSA: Final = Path(__file__).parent / "builtin" / "medusa-smollm2-135m"  #: heads that come with Headway
@@ -107,6 +108,10 @@ def with_tree(drafter: Drafter, tree: Tree | None) -> Drafter:
     """
     if tree is None:
         return drafter
+    if isinstance(drafter, AdaptiveDrafter):
+        drafter = drafter.inner
+    if isinstance(tree, AdaptiveShape):
+        return adapt(drafter, tree)
     if isinstance(tree, TreeShape):
         return drafter.with_shape(tree)
     grow = getattr(drafter, "with_dynamic", None)
@@ -120,6 +125,8 @@ def with_tree(drafter: Drafter, tree: Tree | None) -> Drafter:
 
 def tree_of(drafter: Drafter) -> Tree:
     """The tree that this drafter fills or grows."""
+    if isinstance(drafter, AdaptiveDrafter):
+        return drafter.adaptive
     dynamic: DynamicShape | None = getattr(drafter, "dynamic", None)
     return drafter.shape if dynamic is None else dynamic
 

@@ -22,7 +22,7 @@ from backend.engine.protocol import DecodeRequest
 from backend.errors import HeadwayError
 from backend.targets.kernels import cpu_name
 from backend.targets.target import Target
-from backend.trees import Tree, TreeShape, parse_any_tree
+from backend.trees import AdaptiveShape, Tree, TreeShape, parse_any_tree
 
 CHARACTERS_A_TOKEN = 3  #: on the low side for most languages and tokenizers
 PACKAGES = ("torch", "transformers")
@@ -70,7 +70,10 @@ def wanted_tree(request: DecodeRequest) -> Tree | None:
 def tree_conditions(drafter: Drafter) -> dict[str, Any]:
     """The tree as it was drafted: its paths, or how far it grows; and its size."""
     tree = tree_of(drafter)
-    shown = {"tree_paths": tree.to_json()} if isinstance(tree, TreeShape) else {"tree_paths": [], **tree.to_json()}
+    if isinstance(tree, TreeShape):
+        shown: dict[str, Any] = {"tree_paths": tree.to_json()}
+    else:
+        shown = {"tree_paths": tree.shape.to_json() if isinstance(tree, AdaptiveShape) else [], **tree.to_json()}
     return shown | {"num_nodes": drafter.shape.num_nodes, "max_depth": drafter.shape.max_depth}
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from backend.data.answers import Answer
 from backend.drafters.base import Drafter
+from backend.errors import HeadwayError
 from backend.targets.target import Target
 from backend.training.loop import Features, TrainResult
-from backend.trees import Tree, TreeShape, chain, parse_any_tree
+from backend.trees import AdaptiveShape, Tree, TreeShape, chain, parse_any_tree
 from backend.trees.search import acceptance_length_from_ranks, best_tree_from_ranks
 from backend.tuning.fastest_tree import candidate_trees, estimate_trees, fastest
 
@@ -21,7 +22,12 @@ def asked_tree(text: str | None, depth: int) -> Tree | None:
     """The tree that is to be stored, where one was named; `chain` is one of the trained depth. Raises HeadwayError."""
     if text is None:
         return None
-    return chain(depth) if text == "chain" else parse_any_tree(text)
+    tree = chain(depth) if text == "chain" else parse_any_tree(text)
+    if isinstance(tree, AdaptiveShape):
+        raise HeadwayError(
+            "Stops and depths by batch belong to a machine and are not stored with a drafter; store the tree alone."
+        )
+    return tree
 
 
 def stored_tree(

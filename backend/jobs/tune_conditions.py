@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 from backend.drafters.base import Drafter
+from backend.drafters.checkpoint import read_meta
+from backend.drafters.registry import folder_of
 from backend.engine.conditions import device_name, drafted_with, measured_on
 from backend.errors import HeadwayError
 from backend.targets.target import Target
@@ -16,8 +18,13 @@ from backend.targets.target import Target
 
 def measured_with(target: Target, spec: str, drafter: Drafter) -> dict[str, Any]:
     """As plain JSON."""
-    tree = {"tree_paths": drafter.shape.to_json(), "grows": hasattr(drafter, "with_dynamic")}
-    found = {"target": target.name, **measured_on(target), "drafter": drafted_with(spec, drafter) | tree}
+    folder = folder_of(spec)
+    more = {
+        "config": read_meta(folder).config if folder is not None else None,  # decides what drafting costs
+        "tree_paths": drafter.shape.to_json(),
+        "grows": hasattr(drafter, "with_dynamic"),
+    }
+    found = {"target": target.name, **measured_on(target), "drafter": drafted_with(spec, drafter) | more}
     plain: dict[str, Any] = json.loads(json.dumps(found))
     return plain
 
@@ -49,10 +56,11 @@ def check_together(calibration: Mapping[str, Any], cost: Mapping[str, Any]) -> N
                 f"The cost curve was measured with another {words} than the calibration; measure both with the same."
             )
     ours, theirs = calibration.get("drafter", {}), cost.get("drafter", {})
-    if ours.get("family") != theirs.get("family"):
+    shapes = [drafter.get("config") for drafter in (ours, theirs)]
+    if ours.get("family") != theirs.get("family") or (all(shapes) and shapes[0] != shapes[1]):
         raise HeadwayError(
-            f"The cost curve is of {theirs.get('name')} and the calibration of {ours.get('name')}, which draft "
-            "differently; measure the cost with the drafter that was calibrated."
+            f"The cost curve is of {theirs.get('name')} and the calibration of {ours.get('name')}, which differ "
+            "in what drafting costs; measure the cost with the drafter that was calibrated."
         )
 
 

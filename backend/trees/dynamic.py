@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from backend.errors import HeadwayError
+from backend.trees.adaptive import AdaptiveShape, adaptive_from
 from backend.trees.shapes import MAX_NODES, TreeShape, bounding, parse_tree
 
 
@@ -65,7 +66,7 @@ class DynamicShape:
         return {"dynamic": asdict(self)}
 
 
-Tree = TreeShape | DynamicShape
+Tree = TreeShape | DynamicShape | AdaptiveShape
 DYNAMIC_PRESETS: Final[Mapping[str, DynamicShape]] = {
     # EAGLE's own: total_token 60, which counts the root; depth 7, the levels behind the first one; top_k 10.
     "eagle2": DynamicShape(depth=8, top_k=10, num_nodes=59),
@@ -74,7 +75,7 @@ _FORM: Final = '{"dynamic": {"depth": 8, "top_k": 10, "num_nodes": 59}}'
 
 
 def parse_any_tree(text: str) -> Tree:
-    """The tree a person typed: `eagle2`, a dynamic tree in JSON, or anything that `parse_tree` takes.
+    """The tree a person typed: `eagle2`, a dynamic or adaptive tree in JSON, or anything that `parse_tree` takes.
 
     Raises HeadwayError with what is accepted when the text is none of these.
     """
@@ -87,7 +88,7 @@ def parse_any_tree(text: str) -> Tree:
         data = json.loads(text)
     except (ValueError, RecursionError):
         data = None
-    return dynamic_from(data)
+    return adaptive_from(data) if isinstance(data, Mapping) and "adaptive" in data else dynamic_from(data)
 
 
 def dynamic_from(data: Any) -> DynamicShape:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -174,6 +175,11 @@ def _parse_paths(text: str) -> TreeShape:
         ) from None
     except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets in brackets
         data = None
+    return shape_from_paths(data)
+
+
+def shape_from_paths(data: Any) -> TreeShape:
+    """The tree of a list of paths, as JSON gives it. Raises HeadwayError for anything else."""
     plain = isinstance(data, list) and all(
         isinstance(path, list) and all(type(rank) is int for rank in path) for path in data
     )

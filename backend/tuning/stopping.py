@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backend.analysis.calibration import NO_OPINION, Replay, Walk, probability, replay_lengths
-from backend.errors import HeadwayError
-from backend.trees import chain
+from backend.drafters.adaptive import refuse_sampled
+from backend.trees import AdaptiveShape, chain
+from backend.trees.adaptive import NEVER
 from backend.trees.shapes import TreeShape
 from backend.tuning.cost_curve import CostCurve, Growth
 
 BINS = 8  #: into which the confidence of a level is cut, with as many positions in each
 ROUNDS = 8  #: of setting thresholds for a speed and looking what speed they give
-NEVER = 2.0  #: a threshold that no confidence reaches
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class Stopping:
     def to_dict(self) -> dict[str, Any]:
         between = self.replay.interval()
         return {
+            "tree": AdaptiveShape(chain(len(self.thresholds) + 1), self.thresholds).to_json(),
             "thresholds": [None if value >= NEVER else value for value in self.thresholds],
             "expected_acceptance_length": self.length,
             "acceptance_interval": None if between is None else {"low": between.low, "high": between.high},
@@ -58,15 +59,6 @@ class Stopping:
             "share_of_depths": list(self.depths),
             "extrapolated": self.extrapolated,
         }
-
-
-def refuse_sampled(sampled: bool) -> None:
-    """Raises HeadwayError for stops by confidence with sampled children."""
-    if sampled:
-        raise HeadwayError(
-            "Stopping by confidence needs chosen children: leaving out sampled ones by their own probability would "
-            "change the output; switch sampled siblings off."
-        )
 
 
 def best_stopping(

@@ -15,7 +15,7 @@ import numpy as np
 
 from backend.analysis.calibration import Replay, Walk, accepted_with, path_values, replay, replay_lengths, whole
 from backend.errors import HeadwayError
-from backend.trees import chain
+from backend.trees import AdaptiveShape, chain
 from backend.trees.search import HitTable, TreeCurve, curve_of_values, tree_curve
 from backend.trees.shapes import MAX_NODES, TreeShape
 from backend.tuning.calibration import Calibration
@@ -73,12 +73,21 @@ class Tuned:
             "confidence_stops": None if self.stopping is None else self.stopping.to_dict(),
             "batches": [_batch_line(*one) for one in self.batches],
             "break_even_batch": self.break_even,
+            "chain_by_batch": self.chain_by_batch(),
             "num_speculative_tokens_per_batch_size": vllm_schedule(self.depths),
             "sglang_adaptive_steps": sglang_schedule(self.depths),
             "notes": list(self.notes),
             "conditions": self.conditions,
         }
 
+    def chain_by_batch(self) -> dict[str, Any] | None:
+        """The chain that drafts as deep as pays in a batch of any size, as it may be given to `--tree`."""
+        changes: list[tuple[int, int]] = []
+        for batch, depth in sorted(self.depths):
+            if not changes or changes[-1][1] != depth:
+                changes.append((batch, depth))
+        deepest = max((depth for _, depth in changes), default=0)
+        return AdaptiveShape(chain(deepest), (), tuple(changes)).to_json() if deepest else None
 
     def noting(self, sentence: str) -> Tuned:
         """With something more to say."""

@@ -81,6 +81,12 @@ def test_medusas_63_node_tree() -> None:
     assert [sum(depth == d for depth in shape.depths) for d in range(5)] == [1, 10, 28, 23, 2]
 
 
+def test_eagles_first_tree() -> None:
+    shape = parse_tree("eagle-25")
+    assert (shape.num_nodes, shape.max_depth, shape.widths) == (25, 5, (4, 3, 3, 3, 2))
+    assert [sum(depth == d for depth in shape.depths) for d in range(6)] == [1, 4, 8, 8, 3, 2]
+
+
 def test_chain_and_product() -> None:
     assert chain(0) == TreeShape(()) and chain(0).max_depth == 0 and chain(0).widths == ()
     assert chain(4) == product([1, 1, 1, 1])

@@ -1,8 +1,8 @@
 """Drafting no more than pays: shallower in larger batches, and along a chain only as far as the confidence carries.
 
-Wraps any drafter. What decides comes from tuning (stopping.py, schedules by batch). Stopping by confidence looks at the
-guesses themselves, so it is for chosen children only; how deep a batch drafts is known before anything is drawn and is
-exact either way.
+Wraps any drafter. What decides comes from tuning (tuning/stopping.py, schedules by batch). Stopping by confidence looks
+at the guesses themselves, so it is for chosen children only; how deep a batch drafts is known before anything is drawn
+and is exact either way.
 """
 
 from __future__ import annotations
@@ -14,9 +14,22 @@ import torch
 
 from backend.drafters.base import Around, Draft, DraftContext, Drafter
 from backend.errors import HeadwayError
-from backend.trees import DraftTree, TreeShape, chain
+from backend.trees import AdaptiveShape, DraftTree, TreeShape, chain
 from backend.trees.tree import PADDING
-from backend.tuning.stopping import refuse_sampled
+
+
+def refuse_sampled(sampled: bool) -> None:
+    """Raises HeadwayError for stops by confidence with sampled children."""
+    if sampled:
+        raise HeadwayError(
+            "Stopping by confidence needs chosen children: leaving out sampled ones by their own probability would "
+            "change the output; switch sampled siblings off."
+        )
+
+
+def adapt(drafter: Drafter, tree: AdaptiveShape) -> AdaptiveDrafter:
+    """A drafter with this tree. Raises HeadwayError for a shape it can't fill."""
+    return AdaptiveDrafter(drafter.with_shape(tree.shape), tree.stops, dict(tree.depths))
 
 
 class AdaptiveDrafter(Around):
@@ -35,6 +48,15 @@ class AdaptiveDrafter(Around):
                 raise HeadwayError("Stops by confidence work along a chain; choose a tree such as chain-4.")
         super().__init__(inner)
         self._thresholds, self._depths = tuple(thresholds), sorted((depths or {}).items())
+
+    @property
+    def adaptive(self) -> AdaptiveShape:
+        """The tree as it may be asked for."""
+        return AdaptiveShape(self.shape, self._thresholds, tuple(self._depths))
+
+    @property
+    def inner(self) -> Drafter:
+        return self._inner
 
     def with_shape(self, shape: TreeShape) -> AdaptiveDrafter:
         return AdaptiveDrafter(self._inner.with_shape(shape), self._thresholds, dict(self._depths))
