@@ -18,7 +18,7 @@ from backend.drafters.layer.config import PairTrainConfig
 from backend.drafters.layer.drafting import PairDrafter
 from backend.drafters.layer.learner import PairLearner
 from backend.drafters.layer.pair_model import PairModel
-from backend.drafters.layer.starting import state_scales
+from backend.drafters.layer.starting import state_scales, usual_sizes
 from backend.drafters.layer.token_loss import Teacher
 from backend.drafters.learning import SequenceBatch
 from backend.drafters.plain.drafter import PlainDrafter
@@ -63,7 +63,7 @@ def new_model(family: str, target: Target, seed: int = 1) -> PairModel:
     reads = eagle3.default_layers(target.num_layers)
     ids = torch.tensor([PROMPTS[2]])
     states = target.hidden_states(ids, torch.ones_like(ids, dtype=torch.bool), reads)[0]
-    return eagle3.new_head(target, everything, reads, state_scales(states, len(reads)), seed)
+    return eagle3.new_head(target, everything, reads, state_scales(usual_sizes(states, len(reads))), seed)
 
 
 def learner_of(family: str, target: Target, model: PairModel, config: PairTrainConfig) -> PairLearner:

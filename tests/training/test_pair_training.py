@@ -112,9 +112,10 @@ def test_gradients_are_cut_number_by_number(target: Target, tmp_path: Path) -> N
     assert 0 < largest <= 1.01e-12
 
 
-def test_an_attention_sink_is_kept_out_of_the_loss(target: Target, tmp_path: Path) -> None:
+@pytest.mark.parametrize("norm", [None, "fc_norm", "norm_before_fc"])  # with a norm the states are not scaled
+def test_an_attention_sink_is_kept_out_of_the_loss(target: Target, tmp_path: Path, norm: str | None) -> None:
     answers = pairs(6)
-    learner = learner_of(FAMILIES[1], target, answers)
+    learner = learner_of(FAMILIES[1].model_copy(update={norm: True} if norm else {}), target, answers)
     features = features_for(learner, target, answers, tmp_path)
     batch = features.batch(torch.arange(6), 0)
     usual = learner.model.extreme(batch.states)  # type: ignore[operator]

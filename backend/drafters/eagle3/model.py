@@ -5,6 +5,8 @@ Tensor names follow the published layout, so that exporting renames nothing. Kno
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -21,10 +23,13 @@ class Eagle3Head(PairModel):
     state_scale: float [layers], powers of two. The middle layers of some targets hold states in the thousands (an
     attention sink at the first token), and layers differ in size; a constant for each brings their usual states to like
     size. It is linear, so exporting folds it into `fc`. Where the states are normed anyway it is 1.
+
+    usual_size: float [layers], the usual root mean square of the states that are read; in training only, not saved.
     """
 
     config: Eagle3Config
     state_scale: Tensor
+    usual_size: Tensor
 
     def __init__(self, config: Eagle3Config) -> None:
         super().__init__()
@@ -42,6 +47,7 @@ class Eagle3Head(PairModel):
         self.norm = nn.RMSNorm(width, eps=eps)
         self.lm_head = nn.Linear(width, config.draft_vocab_size, bias=False)
         self.register_buffer("state_scale", torch.ones(len(config.reads)))
+        self.hold_sizes([float("inf")] * len(config.reads))
         self.register_buffer("token_map", torch.arange(config.draft_vocab_size))
 
     def feature(self, states: Tensor) -> Tensor:
@@ -55,18 +61,19 @@ class Eagle3Head(PairModel):
         feature: Tensor = self.fc(joined)
         return feature
 
+    def hold_sizes(self, sizes: Sequence[float]) -> None:
+        """Say what is usual for the states of each layer, so that what is not can be told; see `extreme`."""
+        self.register_buffer("usual_size", torch.tensor(sizes, dtype=torch.float32), persistent=False)
+
     def extreme(self, states: Tensor) -> Tensor:
-        sizes: Tensor = self._scaled(states).float().square().mean(-1).sqrt()
-        return (sizes > EXTREME * self._usual()).any(-1)
+        sizes = states.float().unflatten(-1, (len(self.reads), -1)).square().mean(-1).sqrt()  # [.., layers]
+        extreme: Tensor = (sizes > EXTREME * self.usual_size).any(-1)
+        return extreme
 
     def _scaled(self, states: Tensor) -> Tensor:
         """[.., F] -> [.., layers, Ht]."""
         parts: Tensor = states.unflatten(-1, (len(self.reads), -1))
         return parts * self.state_scale[:, None].to(states.dtype)
-
-    def _usual(self) -> float:
-        """The size that `state_scale` brings the usual states to; without scales nothing is known to be usual."""
-        return float("inf") if self.config.fc_norm or self.config.norm_before_fc else 1.0
 
     def join(self, feature: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         normed = self.hidden_norm(feature)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -11,7 +12,7 @@ from backend.drafters.eagle3.config import Eagle3Settings
 from backend.drafters.eagle3.model import Eagle3Head
 from backend.drafters.eagle3.train import NORMS, default_layers, empty_head, new_head
 from backend.drafters.layer.recipe import SEED, PairRecipe
-from backend.drafters.layer.starting import state_scales
+from backend.drafters.layer.starting import state_scales, usual_sizes
 from backend.drafters.recipe import take_weights
 from backend.errors import HeadwayError
 from backend.targets.target import Target
@@ -36,23 +37,27 @@ class Eagle3Recipe(PairRecipe):
                 f"Layer {max(reads)} does not exist: {target.name} has layers 0 to {target.num_layers}; read others."
             )
         norms = {name: bool(getattr(settings, name)) for name in NORMS}
+        sizes = measured_sizes(target, reads, texts)
         if weights is None:
-            normed = settings.fc_norm or settings.norm_before_fc
-            scales = [1.0] * len(reads) if normed or not texts else measured_scales(target, reads, texts)
-            return new_head(target, tokens, reads, scales, SEED, **norms)
-        head = empty_head(target, len(tokens), reads, **norms)
-        take_weights(head, weights)
-        head.hold_embedding(target.embedding_weight().float())
+            scales = [1.0] * len(reads) if settings.fc_norm or settings.norm_before_fc else state_scales(sizes)
+            head = new_head(target, tokens, reads, scales, SEED, **norms)
+        else:
+            head = empty_head(target, len(tokens), reads, **norms)
+            take_weights(head, weights)
+            head.hold_embedding(target.embedding_weight().float())
+        head.hold_sizes(sizes)
         return head.to(target.device)
 
 
-def measured_scales(target: Target, reads: Sequence[int], texts: Sequence[Sequence[int]]) -> tuple[float, ...]:
-    """See starting.state_scales; over all positions of these texts."""
+def measured_sizes(target: Target, reads: Sequence[int], texts: Sequence[Sequence[int]]) -> tuple[float, ...]:
+    """See starting.usual_sizes; over all positions of these texts. Infinite, as unknown, where there are none."""
+    if not texts:
+        return (math.inf,) * len(reads)
     found = []
     for text in texts:
         ids = torch.tensor([list(text[:MEASURED])], device=target.device)
         found.append(target.hidden_states(ids, torch.ones_like(ids, dtype=torch.bool), reads)[0])
-    return state_scales(torch.cat(found), len(reads))
+    return usual_sizes(torch.cat(found), len(reads))
 
 
 RECIPE = Eagle3Recipe()

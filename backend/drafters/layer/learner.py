@@ -18,7 +18,7 @@ from torch.nn import functional
 from backend.drafters.layer.attention import KeyBlock, attend
 from backend.drafters.layer.config import PairTrainConfig
 from backend.drafters.layer.pair_model import PairModel
-from backend.drafters.layer.token_loss import Teacher, token_loss
+from backend.drafters.layer.token_loss import CHUNK, Teacher, token_loss
 from backend.drafters.learning import IGNORE, MAX_RANKS, Evaluation, SequenceBatch
 
 
@@ -115,10 +115,9 @@ class PairLearner:
             present = functional.pad(batch.learn, (0, step + 2))[:, step + 2 :] & first
             label = self._draft_index.to(following.device)[following]
             learnable = present & (label >= 0)
-            scores = self.model.scores(output[first])  # [P, Vd]
-            own = scores.gather(1, label[first].clamp(min=0)[:, None])
-            rank = torch.where(learnable[first], (scores > own).sum(1).clamp(max=MAX_RANKS), MAX_RANKS)
-            losses.append((scores.logsumexp(1) - own[:, 0])[learnable[first]].double().sum())
+            found, loss = self._ranks(output[first], label[first].clamp(min=0))
+            rank = torch.where(learnable[first], found, MAX_RANKS)
+            losses.append(loss[learnable[first]].double().sum())
             scored.append(learnable.sum())
             positions.append(present.sum())
             counted = functional.one_hot(rank, MAX_RANKS + 1) * present[first][:, None]
@@ -126,6 +125,18 @@ class PairLearner:
             ranks.append(torch.where(present[first], rank, IGNORE))
         counts = Evaluation(torch.stack(losses), torch.stack(scored), torch.stack(positions), torch.stack(hits))
         return counts, torch.stack(ranks, dim=1)
+
+    def _ranks(self, output: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+        """(rank among the best MAX_RANKS, MAX_RANKS when worse, int64 [P]; cross-entropy [P]) of draft tokens `label`
+        int64 [P] at places where `output` [P, H] left the layer; scored a chunk at a time.
+        """
+        ranks, losses = [label[:0]], [output.new_zeros(0)]
+        for part, own in zip(output.split(CHUNK), label.split(CHUNK), strict=True):
+            scores = self.model.scores(part)  # [C, Vd]
+            score = scores.gather(1, own[:, None])
+            ranks.append((scores > score).sum(1).clamp(max=MAX_RANKS))
+            losses.append(scores.logsumexp(1) - score[:, 0])
+        return torch.cat(ranks), torch.cat(losses)
 
 
 def attend_own(query: Tensor, blocks: list[KeyBlock]) -> Tensor:

@@ -6,6 +6,7 @@ Knows the target's configuration, not its data beyond the states it is handed.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -46,11 +47,16 @@ def draw_weights(model: nn.Module, seed: int) -> None:
             weight.fill_(1.0)
 
 
-def state_scales(states: Tensor, parts: int) -> tuple[float, ...]:
-    """One power of two a layer that brings the root mean square of its usual states near 1; no number is rounded by it.
+def usual_sizes(states: Tensor, parts: int) -> tuple[float, ...]:
+    """The usual root mean square of each layer's states, at least 1e-6.
 
     states: float [P, F] of many positions, `parts` layers side by side. The median over positions is taken, because
     some targets have an attention sink: a first token whose states are thousands of times larger than all others.
     """
     sizes = states.float().unflatten(-1, (parts, -1)).square().mean(-1).sqrt().median(dim=0).values
-    return tuple(2.0 ** -round(math.log2(max(float(size), 1e-6))) for size in sizes)
+    return tuple(max(float(size), 1e-6) for size in sizes)
+
+
+def state_scales(sizes: Sequence[float]) -> tuple[float, ...]:
+    """One power of two a layer that brings its usual states near 1; no number is rounded by it. 1 for unknown sizes."""
+    return tuple(2.0 ** -round(math.log2(size)) if math.isfinite(size) else 1.0 for size in sizes)

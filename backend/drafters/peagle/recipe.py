@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from backend.drafters.checkpoint import DrafterMeta
-from backend.drafters.eagle3.recipe import measured_scales
+from backend.drafters.eagle3.recipe import measured_sizes
 from backend.drafters.eagle3.train import default_layers
 from backend.drafters.layer.recipe import SEED
+from backend.drafters.layer.starting import state_scales
 from backend.drafters.layer.token_loss import Teacher
 from backend.drafters.learning import Learner
 from backend.drafters.peagle.checkpoint import save_head
@@ -45,14 +46,15 @@ class PeagleRecipe:
             raise HeadwayError(
                 f"Layer {max(reads)} does not exist: {target.name} has layers 0 to {target.num_layers}; read others."
             )
+        sizes = measured_sizes(target, reads, texts)
         if weights is None:
-            scales = measured_scales(target, reads, texts) if texts else [1.0] * len(reads)
-            head = new_head(target, drafted, settings, scales, SEED)
+            head = new_head(target, drafted, settings, state_scales(sizes), SEED)
         else:
             head = empty_head(target, len(drafted), settings)
             take_weights(head, weights)
             head.hold_embedding(target.embedding_weight().float())
-            head = head.to(target.device)
+        head.hold_sizes(sizes)
+        head = head.to(target.device)
         return PeagleLearner(self.family, head, Teacher.of(target, head.token_map), settings.loss_settings())
 
     def drafter(self, learner: Learner, target: Target, name: str, shape: TreeShape) -> PeagleDrafter:
