@@ -34,6 +34,7 @@ COMMANDS = {
     "export": ("backend.jobs.export_command", "write a drafter as vLLM or SGLang reads it, with the command for it"),
     "import": ("backend.jobs.import_command", "read a drafter that others published"),
     "check": ("backend.jobs.check_command", "hold a drafter's folder against what an engine looks for"),
+    "audit": ("backend.jobs.audit_command", "show that a drafter leaves the target's output as it is"),
     "toy": ("backend.jobs.toy_command", "show the field's two lessons in a world of 64 tokens"),
     "sweep": ("backend.jobs.sweep_command", "try settings of decoding or training and say which is best"),
     "db": ("backend.jobs.db_command", "copy or upgrade the database; list and delete files nothing refers to"),

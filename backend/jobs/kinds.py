@@ -33,6 +33,7 @@ DOING = {
     "evaluate": "evaluating",
     "plan": "measuring",
     "calibrate": "calibrating",
+    "audit": "auditing",
     "cost": "timing",
     "sweep": "sweeping",
     "vllm": "serving",
@@ -204,6 +205,14 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
             "backend.jobs.cost_config:CostJobConfig",
             "backend.jobs.cost_job:run",
             ("batches", "contexts"),
+            output="",
+        ),
+        JobKind(
+            "audit",
+            "Audit",
+            "backend.jobs.audit_config:AuditJobConfig",
+            "backend.jobs.audit_job:run",
+            ("batch", "max_new_tokens"),
             output="",
         ),
         JobKind(
