@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from dashboard.access import AccessGuard
 from dashboard.components.assets import assets, base_path
 from dashboard.jobs import Jobs
+from dashboard.pages.audit import audit_page
 from dashboard.pages.data import data_page
 from dashboard.pages.evaluate import evaluate_page
 from dashboard.pages.export import export_page
@@ -45,6 +46,7 @@ def pages(runs: Runs) -> list[tuple[str, str, Page]]:
         ("Trees", "/trees", trees_page),
         ("Serve", "/serve", serve_page),
         ("Sweep", "/sweep", sweep_page),
+        ("Audit", "/audit", audit_page),
         ("Export", "/export", export_page),
         ("Runs", "/runs", runs_page),
         ("Learn", "/learn", learn_page),

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from backend.glossary import glossary
 from dashboard.answers import answer
+from dashboard.auditing import audit_routes
 from dashboard.components.assets import assets, base_path
 from dashboard.components.plotly_js import plotly_route
 from dashboard.data_routes import data_routes
@@ -84,6 +85,7 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         *tree_routes(Trees(jobs)),
         *serving_routes(Serving(jobs)),
         *sweep_routes(Sweeps(jobs)),
+        *audit_routes(jobs),
         *job_routes(jobs, heartbeat_s),
         *data_routes(Datasets(services, jobs), Tasks()),
         *learn_routes(Tasks(threads=1), jobs, tables),

@@ -34,6 +34,7 @@ PAGES = {
     "evaluate": "/evaluate",
     "sweep": "/sweep",
     "trees": "/trees",
+    "audit": "/audit",
     "export": "/export",
     "runs": "/runs",
     "learn": "/learn",

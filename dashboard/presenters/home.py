@@ -26,6 +26,7 @@ WATCH = {
     "train": "/train",
     "joint": "/train",
     "evaluate": "/evaluate",
+    "audit": "/audit",
     "calibrate": "/trees",
     "cost": "/trees",
     "sweep": "/sweep",
