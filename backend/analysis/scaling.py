@@ -127,7 +127,7 @@ class _Solved:
 
 def _solve(tokens: Numbers, lengths: Numbers, errors: Numbers, alpha: float) -> _Solved:
     design = np.stack([np.ones_like(tokens), -(tokens**-alpha)], axis=1) / errors[:, None]
-    covariance = np.linalg.inv(design.T @ design)
+    covariance: Numbers = np.linalg.inv(design.T @ design).astype(np.float64)
     mean = covariance @ design.T @ (lengths / errors)
     residual = lengths / errors - design @ mean
     return _Solved(mean, covariance, float(residual @ residual), float(np.linalg.det(covariance)))

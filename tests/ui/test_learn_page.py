@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backend.glossary import glossary
+from backend.guide import guide
 from backend.settings import Settings
 from dashboard.access import AccessPolicy
 from dashboard.services import Services
@@ -74,3 +76,24 @@ def test_nothing_is_cut_on_a_narrow_page(url: str, browser_page: Page) -> None:
     page.goto(f"{url}/learn")
     page.locator("#typical .hw-lines").first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 800
+
+
+def test_the_guide_recommends_compares_and_answers(url: str, browser_page: Page) -> None:
+    page = browser_page
+    page.set_default_timeout(60_000)
+    page.goto(f"{url}/learn#questions")
+    page.locator("#questions details").nth(19).wait_for()
+    assert page.locator("#questions").bounding_box()["y"] < 900  # type: ignore[index]  # the address leads there
+    verdict = page.locator("#choose .hw-learn-verdict")
+    page.locator("#choose .hw-learn-verdict", has_text="Start with EAGLE-3").wait_for()
+    page.locator("#choose").get_by_label("Adapters").select_option("many")
+    page.locator("#choose .hw-learn-verdict", has_text="Start with n-gram lookup").wait_for()
+    page.locator("#choose").get_by_label("The weights").select_option("closed")
+    page.locator("#choose .hw-learn-verdict", has_text="Nothing can be drafted here").wait_for()
+    assert verdict.count() == 1
+    rows = page.locator("#families tbody tr")
+    assert rows.count() == len(guide().families)
+    assert "not measured yet" in page.locator("#family-hydra").inner_text()
+    assert "1.47" in page.locator("#family-medusa").inner_text()  # from the project's own file
+    assert page.locator("#knobs .hw-knob-card").count() == len(glossary().knobs)
+    assert page.locator("#failures .hw-failure").count() == len(guide().failures)

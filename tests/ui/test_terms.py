@@ -75,7 +75,7 @@ def test_names_can_be_clicked_while_a_run_draws_them_anew(url: str, browser_page
     page.set_default_timeout(60_000)
     page.goto(f"{url}/live")
     page.locator("#hw-run").click()
-    page.wait_for_function("window.headway.live.run && window.headway.live.run.steps.length > 3")
+    page.wait_for_function("window.headway?.live?.run?.steps.length > 3")
     place = page.locator("#hw-figures .hw-term[data-metric=acceptance_rate]").bounding_box()
     assert place
     page.mouse.move(place["x"] + 8, place["y"] + place["height"] / 2)

@@ -60,7 +60,7 @@ function reasons(list) {
 export function families(body, feed, told) {
   const place = h("div", { class: "hw-learn-scroll", tabindex: "0", role: "group", "aria-label": "Families" });
   body.append(h("p", {}, "What each looks at, how it drafts, and which engines serve it. Figures are measurements of this store or of the project, each under its own conditions, so they compare within one line and not across."), place);
-  filled(feed, told, (data) => place.replaceChildren(h("table", { class: "hw-toy hw-families" },
+  filled(feed, told, (data) => place.replaceChildren(h("table", { class: "hw-families" },
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Family"), COLUMNS.map(([, name]) => h("th", { scope: "col" }, name)), h("th", { scope: "col" }, "Served by"),
       h("th", { scope: "col" }, term("acceptance_length", "Length"), " and ", term("speedup", "speedup")))),
     h("tbody", {}, data.families.map((one) => h("tr", { id: `family-${one.key}` }, h("th", { scope: "row" }, one.name), COLUMNS.map(([key]) => h("td", {}, one[key])),

@@ -7,9 +7,11 @@ import { knobParts } from "./knob_card.js";
 const EDGE = 12; // px between the box and the window's border
 const GAP = 6; // px between the box and the name
 const KNOB = "knob.";
+const SAME_PRESS_MS = 300;
 const SYSTEMS = [["vllm", "vLLM"], ["sglang", "SGLang"], ["eagle", "EAGLE"], ["medusa", "Medusa"]];
 let opened = null; // {button, metric, box}
-let pressed = null; // the metric whose name the pointer went down on
+let pressed = null; // the name that the pointer went down on
+let openedAt = 0;
 let known = null; // promise of the entries
 
 /** A metric's name as a button; `metric` is its key in the glossary, `text` what this page calls it. */
@@ -35,15 +37,18 @@ export function knobMark(knob, name) {
 
 /** Listens on the whole document, so that what is drawn anew all the time needs no listeners of its own. */
 export function mountTerms(feed) {
-  document.addEventListener("pointerdown", (event) => { pressed = (termAt(event.target) || {}).dataset?.metric; }, true);
+  document.addEventListener("pointerdown", (event) => { pressed = termAt(event.target); }, true);
+  document.addEventListener("pointerup", (event) => {
+    const there = redrawn(event);
+    if (there) toggle(feed, there);
+  }, true);
   document.addEventListener("click", (event) => {
-    const button = termAt(event.target) || redrawn(event);
+    const button = termAt(event.target);
     if (button) {
       event.preventDefault();
       event.stopPropagation();
-      if (opened && opened.metric === button.dataset.metric) close();
-      else open(feed, button);
-    } else if (opened && !opened.box.contains(event.target)) close(false);
+      toggle(feed, button);
+    } else if (opened && !opened.box.contains(event.target) && event.timeStamp - openedAt > SAME_PRESS_MS) close(false);
   }, true);
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !opened) return;
@@ -57,11 +62,18 @@ function termAt(node) {
   return node && node.closest ? node.closest(".hw-term[data-metric]") : null;
 }
 
-/** Figures of a running decode are drawn anew ten times a second: then a click lands on what is around the name. */
+/** Figures of a running decode are drawn anew ten times a second. What was pressed is gone then, and no click comes. */
 function redrawn(event) {
-  if (!pressed || !event.detail) return null;
+  if (!pressed || pressed.isConnected) return null;
   const there = termAt(document.elementFromPoint(event.clientX, event.clientY));
-  return there && there.dataset.metric === pressed ? there : null;
+  if (!there || there.dataset.metric !== pressed.dataset.metric) return null;
+  openedAt = event.timeStamp;
+  return there;
+}
+
+function toggle(feed, button) {
+  if (opened && opened.metric === button.dataset.metric) close();
+  else open(feed, button);
 }
 
 async function open(feed, button) {
@@ -115,8 +127,8 @@ function close(back = true) {
 
 /** Below the name where there is room, else above or beside it; never outside of the window. */
 function place(box, button) {
-  if (!button.isConnected) return; // drawn anew meanwhile: the box stays where it is
-  const at = button.getBoundingClientRect();
+  if (button.isConnected) box.at = button.getBoundingClientRect();
+  const { at } = box; // a name that was drawn anew meanwhile is remembered where it was
   const { offsetWidth: width, offsetHeight: height } = box;
   const inside = (from, size, room) => Math.max(EDGE, Math.min(from, room - size - EDGE));
   const below = at.bottom + GAP + height + EDGE <= window.innerHeight;

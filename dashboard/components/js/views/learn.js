@@ -18,8 +18,17 @@ export function mount(element, feed) {
       h("p", {}, "To write one token, a model reads all of its weights. Reading is what takes the time, so checking a few guessed tokens in the same pass costs almost nothing. Every guess the model agrees with is a token you did not wait for."),
       h("nav", { class: "hw-learn-nav", "aria-label": "Sections" }, SECTIONS.map(([id, name]) => h("a", { href: `#${id}` }, name)))),
     SECTIONS.map(([id, name, build]) => section(id, name, build, feed))));
+  lead(element);
+}
+
+/** To the section that the address names. The browser looked for it before the page was there, and what fills above it
+ * pushes it down, so it is held in place until the person does something. */
+function lead(element) {
   const wanted = document.getElementById(decodeURIComponent(window.location.hash.slice(1)));
-  if (wanted) wanted.scrollIntoView(); // the browser looked for it before the page was there
+  if (!wanted) return;
+  const grown = new ResizeObserver(() => wanted.scrollIntoView());
+  grown.observe(element);
+  for (const done of ["wheel", "pointerdown", "keydown", "touchstart"]) window.addEventListener(done, () => grown.disconnect(), { once: true, passive: true });
 }
 
 function section(id, name, build, feed) {
