@@ -13,6 +13,7 @@ from dashboard.access import AccessGuard
 from dashboard.components.assets import assets, base_path
 from dashboard.jobs import Jobs
 from dashboard.pages.audit import audit_page
+from dashboard.pages.compare import compare_page
 from dashboard.pages.data import data_page
 from dashboard.pages.evaluate import evaluate_page
 from dashboard.pages.export import export_page
@@ -21,10 +22,10 @@ from dashboard.pages.home import home_page
 from dashboard.pages.learn import learn_page
 from dashboard.pages.live import live_page
 from dashboard.pages.runs import runs_page
+from dashboard.pages.serve import serve_page
 from dashboard.pages.sweep import sweep_page
 from dashboard.pages.train import train_page
 from dashboard.pages.trees import trees_page
-from dashboard.pages.serve import serve_page
 from dashboard.routes import OldLinks, headway_routes
 from dashboard.runs import Runs
 from dashboard.services import Services
@@ -44,11 +45,12 @@ def pages(runs: Runs) -> list[tuple[str, str, Page]]:
         ("Train", "/train", train_page),
         ("Evaluate", "/evaluate", evaluate_page),
         ("Trees", "/trees", trees_page),
-        ("Serve", "/serve", serve_page),
         ("Sweep", "/sweep", sweep_page),
         ("Audit", "/audit", audit_page),
         ("Export", "/export", export_page),
+        ("Serve", "/serve", serve_page),
         ("Runs", "/runs", runs_page),
+        ("Compare", "/compare", compare_page),
         ("Learn", "/learn", learn_page),
     ]
 

@@ -16,6 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from backend.glossary import glossary
 from dashboard.answers import answer
 from dashboard.auditing import audit_routes
+from dashboard.compare_routes import compare_routes
+from dashboard.comparing import Comparisons
 from dashboard.components.assets import assets, base_path
 from dashboard.components.plotly_js import plotly_route
 from dashboard.data_routes import data_routes
@@ -33,11 +35,11 @@ from dashboard.run_table import RunTable
 from dashboard.run_table_routes import run_table_routes
 from dashboard.runs import Runs
 from dashboard.services import Services
+from dashboard.serving import Serving, serving_routes
 from dashboard.streams import run_events
 from dashboard.tasks import Tasks
 from dashboard.trees import Trees, tree_routes
 
-from dashboard.serving import Serving, serving_routes
 MEDIA_TYPES = {"js": "text/javascript", "css": "text/css"}
 
 
@@ -83,14 +85,15 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         Route("/headway/runs/{run_id}/share", share, methods=["POST"]),
         *evaluation_routes(tables),
         *tree_routes(Trees(jobs)),
-        *serving_routes(Serving(jobs)),
         *sweep_routes(Sweeps(jobs)),
         *audit_routes(jobs),
+        *serving_routes(Serving(jobs)),
         *job_routes(jobs, heartbeat_s),
         *data_routes(Datasets(services, jobs), Tasks()),
         *learn_routes(Tasks(threads=1), jobs, tables),
         plotly_route(),
         *run_table_routes(RunTable(services)),
+        *compare_routes(Comparisons(services, jobs)),
         Route(base_path() + "/{name:path}", static),
     ]
 

@@ -37,6 +37,7 @@ PAGES = {
     "audit": "/audit",
     "export": "/export",
     "runs": "/runs",
+    "compare": "/compare",
     "learn": "/learn",
 }
 IS_THERE = "window.headway && window.headway.feed.status"

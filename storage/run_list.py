@@ -59,6 +59,12 @@ def get(session: Session, run_id: str) -> RunRecord | None:
     return None if row is None else RunRecord(**_values(row))
 
 
+def several(session: Session, run_ids: list[str]) -> dict[str, RunRecord]:
+    """Those of some runs that there are, with all but their steps, by id."""
+    rows = session.execute(_select(RunRecord).where(DecodeRun.id.in_(run_ids)))
+    return {row.id: RunRecord(**_values(row)) for row in rows}
+
+
 def summaries(
     session: Session, where: RunFilter, order: RunOrder | RunSort, limit: int, offset: int
 ) -> list[RunSummary]:

@@ -31,6 +31,17 @@ def get(session: Session, run_id: str) -> RunRecord:
     return run
 
 
+def several(session: Session, run_ids: Sequence[str]) -> list[RunRecord]:
+    """Some runs in this order. NotFoundError if one is not there."""
+    found: dict[str, RunRecord] = {}
+    for some in _chunks(list(run_ids)):
+        found |= run_list.several(session, some)
+    for run_id in run_ids:
+        if run_id not in found:
+            raise _unknown(run_id)
+    return [found[run_id] for run_id in run_ids]
+
+
 def start(session: Session, run_id: str, now: datetime, **known: Any) -> None:
     """queued -> running, with what became known since it was queued (None: nothing new)."""
     values = {name: value for name, value in known.items() if value is not None}

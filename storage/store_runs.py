@@ -113,6 +113,11 @@ class RunStore(StoreBase):
         with self._reading() as session:
             return runs.get(session, run_id)
 
+    def get_runs(self, run_ids: Sequence[str]) -> list[RunRecord]:
+        """Some runs with everything but their steps, in this order."""
+        with self._reading() as session:
+            return runs.several(session, run_ids)
+
     def list_runs(
         self, where: RunFilter = _ANY, *, order: RunOrder | RunSort = "newest", limit: int = 50, offset: int = 0
     ) -> list[RunSummary]:

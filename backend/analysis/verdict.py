@@ -17,11 +17,11 @@ from backend.analysis.paired import Difference, Figure, difference, mcnemar
 MINUS = "\N{MINUS SIGN}"
 SMALLEST_P = 0.001
 CERTAIN = 0.05
-#: figure -> (what the better one does, how a value is said, what the figure is called)
-WORDS: Mapping[str, tuple[str, str, str]] = {
-    "acceptance_length": ("accepts more", "{:.2f} tokens a step", "acceptance length"),
-    "speedup": ("gains more over plain decoding", "{:.2f} times its speed", "speedup"),
-    "tokens_per_s": ("is faster", "{:.1f} tokens/s", "speed"),
+#: figure -> (what the better one does, how a value is said, its unit, what the figure is called)
+WORDS: Mapping[str, tuple[str, str, str, str]] = {
+    "acceptance_length": ("accepts more", "{:.2f}", "tokens a step", "acceptance length"),
+    "speedup": ("gains more over plain decoding", "{:.2f}", "times its speed", "speedup"),
+    "tokens_per_s": ("is faster", "{:.1f}", "tokens/s", "speed"),
 }
 
 
@@ -56,15 +56,16 @@ def verdict(found: Comparison, speeds_compare: bool = True) -> Verdict:
         return Verdict(sentence, (), None)
     names = [side.name for side in found.sides]
     claims = [_claim(name, found.figures[name]) for name in _judged(found, speeds_compare)]
-    parts = [_words(claim, found.figures[claim.figure], names) for claim in claims]
-    if RIGHT in found.figures:
-        parts.append(_right(found.figures[RIGHT], names))
     winners = {claim.best if claim.sure else None for claim in claims}
     better = winners.pop() if len(winners) == 1 else None
-    sentence = "; ".join(part for part in parts if part)
-    sentence = f"{sentence[:1].upper()}{sentence[1:]}, on {found.common} common prompts."
-    if better is not None and len(claims) > 1:
+    everywhere = better is not None and len(claims) > 1
+    parts = [_words(claim, found.figures[claim.figure], names, "it" if everywhere else "") for claim in claims]
+    if RIGHT in found.figures:
+        parts.append(_right(found.figures[RIGHT], names))
+    sentence = "; ".join(parts) or "these runs took no steps, so nothing can be compared"
+    if everywhere and better is not None:
         sentence = f"{names[better]} is better on every count: {sentence}"
+    sentence = f"{sentence[:1].upper()}{sentence[1:]}, on {found.common} common prompts."
     return Verdict(sentence, tuple(claims), better)
 
 
@@ -87,16 +88,17 @@ def _claim(name: str, figures: Sequence[Figure]) -> Claim:
     return Claim(name, best, others[0], difference(figures[others[0]], figures[best]), sure)
 
 
-def _words(claim: Claim, figures: Sequence[Figure], names: Sequence[str]) -> str:
-    does, how, called = WORDS[claim.figure]
-    best, second = (figures[side].value or 0.0 for side in (claim.best, claim.next))
+def _words(claim: Claim, figures: Sequence[Figure], names: Sequence[str], pronoun: str) -> str:
+    """`pronoun`: what stands for the best side's name where it was named already."""
+    does, how, unit, called = WORDS[claim.figure]
+    best, second = (how.format(figures[side].value or 0.0) for side in (claim.best, claim.next))
     more = f"{signed(claim.beyond.change)} ({certainty(claim.beyond)})"
     against = f"{names[claim.next]}{', the next best' if len(figures) > 2 else ''}"
     if claim.sure:
-        return f"{names[claim.best]} {does} than {against}: {how.format(best)} against {how.format(second)}, {more}"
+        return f"{pronoun or names[claim.best]} {does} than {against}: {best} {unit} against {second}, {more}"
     return (
-        f"on {called} chance can't be ruled out: {how.format(best)} of {names[claim.best]} against "
-        f"{how.format(second)} of {against}, {more}"
+        f"on {called} chance can't be ruled out: {best} {unit} of {names[claim.best]} against {second} of {against}, "
+        f"{more}"
     )
 
 

@@ -142,7 +142,8 @@ class _Measuring:
         drafter, ids = self.contenders[name].drafter, chosen.ids[block.start : block.end]
         records = decode(self.target, drafter, ids, settings, block.batch, self.context.should_stop, numbers)
         named = {number: (chosen.prompts[number].question_id, chosen.prompts[number].category) for number in numbers}
-        return prompt_counts(records, named)
+        wanted = {n: text for n in numbers if (text := chosen.prompts[n].wanted) is not None}
+        return prompt_counts(records, named, wanted)
 
     def _warm_up(self, block: Block, name: str) -> None:
         """The first passes of a process are slow, for every shape anew: they are nobody's fault and not measured."""
@@ -257,6 +258,7 @@ def _setup(
                    "ids": [prompt.question_id for prompt in one.prompts]}
             for name, one in sets.items()
         },
+        "asked": {name: [prompt.asked for prompt in one.prompts] for name, one in sets.items()},
         "skipped": skipped,
         "config": config.model_dump(mode="json"),
     }  # fmt: skip

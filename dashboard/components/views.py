@@ -34,6 +34,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "header": (),  # value {page, pages: [[name, path]]}
     "home": (),
     "run_table": (),
+    "compare": (),
     "learn": (),
     "charts": (),  # value {plotly: address}
     "schema_form": ("edit", "act"),  # see its file; edit {typed, field}, act {action, typed}

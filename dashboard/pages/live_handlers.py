@@ -147,7 +147,7 @@ class Handlers:
 def named_in(query: Mapping[str, str]) -> dict[str, Any]:
     """The fields of the form that an address names; what can't be read is left out."""
     found: dict[str, Any] = {
-        name: query[name] for name in ("target", "drafter", "tree", "max_depth") if query.get(name)
+        name: query[name] for name in ("target", "drafter", "tree", "max_depth", "prompt") if query.get(name)
     }
     for name in ("temperature", "epsilon", "delta"):
         with suppress(KeyError, ValueError):

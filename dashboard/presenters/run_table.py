@@ -84,11 +84,11 @@ def table_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     writer.writerow(COLUMNS)
     for row in rows:
         values = {**row, "tags": " ".join(row["tags"])}
-        writer.writerow(["" if values[name] is None else _harmless(values[name]) for name in COLUMNS])
+        writer.writerow(["" if values[name] is None else harmless(values[name]) for name in COLUMNS])
     return text.getvalue()
 
 
-def _harmless(value: Any) -> Any:
+def harmless(value: Any) -> Any:
     """Text that a spreadsheet would take for a formula gets an apostrophe before it."""
     return "'" + value if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
@@ -123,15 +123,7 @@ def comparison(runs: Sequence[Any]) -> dict[str, Any]:
     `runs` are RunRecords. Each list item is {name, values} with a value a run, equal ones {name, value}; figures also
     say their digits after the point and their entry in the glossary, if they have one.
     """
-    flat = [_settings(run) for run in runs]
-    names = list(dict.fromkeys(name for one in flat for name in one))
-    differing, equal = [], []
-    for name in names:
-        values = [one.get(name) for one in flat]
-        if all(value == values[0] for value in values[1:]):
-            equal.append({"name": name, "value": values[0]})
-        else:
-            differing.append({"name": name, "values": values})
+    differing, equal = differences([settings_of(run) for run in runs])
     figures = [
         {"name": label, "metric": METRICS.get(name), "digits": digits, "values": [getattr(run, name) for run in runs]}
         for name, label, digits in FIGURES
@@ -140,7 +132,19 @@ def comparison(runs: Sequence[Any]) -> dict[str, Any]:
     return {"runs": heads, "figures": figures, "differing": differing, "equal": equal}
 
 
-def _settings(run: Any) -> dict[str, Any]:
+def differences(flat: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Settings whose values differ as {name, values}, one a setting, and equal ones as {name, value}."""
+    differing, equal = [], []
+    for name in dict.fromkeys(name for one in flat for name in one):
+        values = [one.get(name) for one in flat]
+        if all(value == values[0] for value in values[1:]):
+            equal.append({"name": name, "value": values[0]})
+        else:
+            differing.append({"name": name, "values": values})
+    return differing, equal
+
+
+def settings_of(run: Any) -> dict[str, Any]:
     """Everything that determines a run, flat: what was asked for first, then where it ran."""
     named = {"prompt": run.prompt, "version": run.version_label, "drafter id": run.drafter_id}
     request = dict(run.settings.get("request") or {})
@@ -149,16 +153,16 @@ def _settings(run: Any) -> dict[str, Any]:
     if turns:
         named["earlier turns"] = json.dumps(turns, ensure_ascii=False)
     rest = {name: value for name, value in run.settings.items() if name not in ("request", "drafter_name", "version")}
-    flat = {**named, **_flat(request), **_flat({"contended": run.contended, **rest})}
+    flat = {**named, **flattened(request), **flattened({"contended": run.contended, **rest})}
     return {name.replace("_", " "): value for name, value in flat.items()}
 
 
-def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+def flattened(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     """Nested dictionaries as one with dotted names; lists as JSON."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, dict):
-            flat |= _flat(value, f"{before}{name}.")
+            flat |= flattened(value, f"{before}{name}.")
         else:
             flat[before + name] = json.dumps(value) if isinstance(value, list) else value
     return flat

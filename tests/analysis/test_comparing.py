@@ -100,7 +100,7 @@ def test_sides_without_a_common_temperature_are_paired_by_prompt_and_say_so() ->
 def test_the_better_side_is_named_only_where_chance_is_ruled_out() -> None:
     first = side("A", 1)
     said = verdict(compare([first, better_than(first, "B", 1, 1.5), better_than(first, "C", 0, 1.0)]))
-    assert said.better == 1 and said.sentence.startswith("B is better on every count: B accepts more than ")
+    assert said.better == 1 and said.sentence.startswith("B is better on every count: it accepts more than ")
     assert "the next best" in said.sentence and said.sentence.endswith("on 30 common prompts.")
     same = verdict(compare([side("A", 1), side("B", 7)]))
     assert same.better is None and "chance can't be ruled out" in same.sentence

@@ -342,3 +342,12 @@ def test_of_two_threads_that_end_a_run_one_wins(store: Store) -> None:
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == ["refused"] * 3 + ["won"]
+
+
+def test_several_runs_come_in_the_order_asked_for_and_an_unknown_one_is_named(store: Store) -> None:
+    ids = [new_run(store, prompt) for prompt in ("a", "b", "c")]
+    asked = [ids[2], ids[0], ids[2]]
+    assert store.get_runs(asked) == [store.get_run(run_id) for run_id in asked]
+    assert store.get_runs([]) == []
+    with pytest.raises(NotFoundError, match="There is no run nope in this store"):
+        store.get_runs([ids[0], "nope"])

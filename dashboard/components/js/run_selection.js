@@ -9,6 +9,7 @@ export function mountSelection(table) {
   const picked = new Map(); // id -> row
   const count = h("b", {});
   const compare = h("button", { type: "button", class: "hw-small", onclick: () => table.comparison.show([...picked.keys()]) }, "Compare");
+  const sideBySide = h("button", { type: "button", class: "hw-small", onclick: () => compareAll() }, "Side by side");
   const tagText = h("input", { type: "text", placeholder: "tag, another tag", "aria-label": "Tags", maxlength: "200" });
   const add = h("button", { type: "button", class: "hw-small", onclick: () => tag(true) }, "Add tags");
   const remove = h("button", { type: "button", class: "hw-small", onclick: () => tag(false) }, "Remove tags");
@@ -16,7 +17,7 @@ export function mountSelection(table) {
   const trash = h("button", { type: "button", class: "hw-small", onclick: () => throwAway() }, "Delete");
   const restore = h("button", { type: "button", class: "hw-small", onclick: () => takeBack([...picked.keys()]) }, "Take back");
   const none = h("button", { type: "button", class: "hw-small", onclick: () => clear() }, "Select none");
-  const bar = h("div", { class: "hw-selection", role: "group", "aria-label": "Selected runs" }, count, compare, tagText, add, remove, notes, trash, restore, none);
+  const bar = h("div", { class: "hw-selection", role: "group", "aria-label": "Selected runs" }, count, compare, sideBySide, tagText, add, remove, notes, trash, restore, none);
   const undoText = h("span", {});
   const undo = h("button", { type: "button", class: "hw-small" }, "Undo");
   const undoBar = h("div", { class: "hw-undo", role: "status", hidden: true }, undoText, undo);
@@ -35,6 +36,13 @@ export function mountSelection(table) {
       setText(problem, error.message);
       problem.hidden = false;
     }
+  }
+  /** The Compare page, with a side for each setting that the picked runs have. */
+  function compareAll() {
+    attempt(async () => {
+      const { sides } = await table.feed.ask("/headway/compare/sides", { ids: [...picked.keys()] });
+      window.location.assign(`/compare?${new URLSearchParams(sides.map((side) => ["side", side]))}`);
+    });
   }
   const send = (action, values) => table.feed.ask(`/headway/table/${action}`, values);
 
@@ -107,6 +115,8 @@ export function mountSelection(table) {
     const trashed = table.query.trashed === "1";
     compare.disabled = picked.size < 2 || picked.size > MAX_COMPARED;
     compare.title = compare.disabled ? `Select two to ${MAX_COMPARED} runs` : "What differs, and what came of it";
+    sideBySide.disabled = picked.size < 2;
+    sideBySide.title = "Runs with the same settings together, on the prompts they have in common, with intervals";
     notes.hidden = picked.size !== 1;
     trash.hidden = trashed;
     restore.hidden = !trashed;
