@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Pulse:
-    """`snapshot()` gives {"status": ..., "machine": ..., "jobs": [...]}; a part that can't be read now keeps its
-    last value.
+    """`snapshot()` gives {"status": ..., "machine": ..., "jobs": [...], "trouble": ...}; a part that can't be read now
+    keeps its last value, and `trouble` is the store's sentence while it can't be read, else None.
     """
 
     services: Services
@@ -56,12 +56,14 @@ class Pulse:
             "jobs": self._jobs,
             "machine": self.services.engine.machine,
         }
-        found = {}
+        found: dict[str, Any] = {"trouble": None}
         for name, read in parts.items():
             try:
                 found[name] = read()
             except (HeadwayError, StoreError) as error:
                 log.warning("%s can't be read now: %s", name, error)
+                if isinstance(error, StoreError):
+                    found["trouble"] = str(error)
             except Exception:
                 log.exception("%s can't be read now", name)
         return found

@@ -26,6 +26,14 @@ def new_id(now_ms: int | None = None) -> str:
     return _base32(stamp, 9) + "".join(secrets.choice(_ALPHABET) for _ in range(4))
 
 
+def time_of(made: str) -> int:
+    """When `new_id` made this id, in milliseconds since 1970."""
+    number = 0
+    for letter in made[:9]:
+        number = number << 5 | _ALPHABET.index(letter)
+    return number
+
+
 def identity_hash(*parts: str | None) -> str:
     """16 hexadecimal characters (64 bits) of SHA-256 over the parts; None differs from the empty string."""
     return hashlib.sha256(json.dumps(parts).encode("ascii")).hexdigest()[:16]

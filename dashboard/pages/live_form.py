@@ -141,7 +141,7 @@ def _more(first: FormValues) -> dict[str, Any]:
             first.sampled, label="Sampled siblings", info="Draw the guesses instead of taking the likeliest."
         )
         force = gr.Checkbox(
-            first.force, label="Use heads of another version", info="They guess worse; the output stays right."
+            first.force, label="Force heads of another version", info="They guess worse; the output stays right."
         )
     return {
         "system": system, "mode": mode, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repetition_penalty": penalty,

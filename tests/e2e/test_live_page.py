@@ -4,65 +4,26 @@ Chromium.
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.first_token import LIVE, App
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = [pytest.mark.e2e, pytest.mark.ui]
 
-ROOT = Path(__file__).parent.parent.parent
-LIVE = "(window.headway?.live || {})"
 OVER = f"{LIVE}.run && {LIVE}.run.over"
-
-
-class App:
-    """`python app.py` on a free port with a home of its own; can be stopped and started again."""
-
-    def __init__(self, home: Path) -> None:
-        self._home = home
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        environ = {**os.environ, "HEADWAY_HOME": str(self._home)}
-        command = [sys.executable, "app.py", "--port", str(self.port)]
-        self._process = subprocess.Popen(command, cwd=ROOT, env=environ)
-        give_up = time.monotonic() + 120
-        while time.monotonic() < give_up:
-            assert self._process.poll() is None, "the app ended while it started"
-            try:
-                urllib.request.urlopen(self.url, timeout=5).close()
-                return
-            except OSError:
-                time.sleep(0.2)
-        raise AssertionError("the app did not answer within two minutes")
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(timeout=60)
 
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[App]:
-    running = App(tmp_path / "home")
-    running.start()
-    yield running
-    running.stop()
+    with App(tmp_path / "home") as running:
+        yield running
 
 
 def test_decode_look_reload_restart(app: App, browser_page: Page) -> None:

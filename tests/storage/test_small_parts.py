@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from storage import traces
 from storage.columns import decode_text, encode_text
-from storage.identifiers import identity_hash, new_id
+from storage.identifiers import identity_hash, new_id, time_of
 from tests.storage.samples import NASTY
 
 # Half of the characters are those the encoding itself uses.
@@ -64,7 +64,7 @@ def test_run_ids_sort_by_time_even_when_the_clock_goes_back() -> None:
     far = 2_000_000_000_000
     ids = [new_id(far), new_id(far), new_id(far - 5_000), new_id(far + 1_000)]
     assert ids == sorted(ids) and len({id[:9] for id in ids}) == 4
-    assert all(len(id) == 13 for id in ids)
+    assert all(len(id) == 13 for id in ids) and time_of(ids[0]) == far
 
 
 def test_run_ids_of_threads_differ() -> None:

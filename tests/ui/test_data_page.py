@@ -15,6 +15,7 @@ from backend.settings import Settings
 from dashboard.access import AccessPolicy
 from dashboard.services import DashboardSettings, Services
 from storage import Store
+from tests.ui.cut import cut_texts
 from tests.ui.idle_engine import IdleEngine
 from tests.ui.serving import serving
 
@@ -145,10 +146,4 @@ def test_nothing_is_wider_than_the_window(
     page.locator("#hw-data-file").set_input_files(file)
     page.locator(".hw-rows").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    cut = page.evaluate(
-        """[...document.querySelectorAll('.hw-data :is(button, h3, label, small, p, dt, td, figcaption)')]
-           .filter((node) => node.offsetParent && node.scrollWidth > node.clientWidth + 1
-                           && getComputedStyle(node).display !== 'inline')
-           .map((node) => node.textContent)"""
-    )
-    assert cut == []
+    assert cut_texts(page) == []

@@ -14,6 +14,7 @@ import pytest
 from dashboard.access import AccessPolicy
 from dashboard.components.views import LIVE_VIEWS
 from dashboard.services import Services
+from tests.ui.cut import cut_texts
 from tests.ui.replay_engine import ReplayEngine, recording
 from tests.ui.serving import serving
 
@@ -326,10 +327,4 @@ def test_nothing_is_wider_than_the_window(serve: Serve, open_page: Callable[...,
     run(page, "A " + "verylongwordwithoutanyspace" * 20)
     page.wait_for_function(OVER)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    cut = page.evaluate(
-        """[...document.querySelectorAll('button:not(.label-wrap), .hw-label, .hw-value, .hw-note, dt, dd, h3')]
-           .filter((node) => node.offsetParent && node.scrollWidth > node.clientWidth + 1
-                           && getComputedStyle(node).display !== 'inline')
-           .map((node) => node.textContent)"""
-    )
-    assert cut == []
+    assert cut_texts(page) == []

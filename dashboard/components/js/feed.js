@@ -14,6 +14,7 @@ export class Feed {
     this.status = null; // {holder, running, queued, loaded_target, device}
     this.machine = null; // memory and load, when the engine tells
     this.jobs = null; // rows of open jobs in the queue's order, then of ended ones; null until known
+    this.trouble = null; // one sentence while the database can't be read
     this.connected = false;
     this._source = null;
     this._timer = null;
@@ -24,10 +25,10 @@ export class Feed {
     this._wanted = false;
   }
 
-  /** `listener(changed, feed)` with a set of status, machine, jobs, connected; called once at once. */
+  /** `listener(changed, feed)` with a set of status, machine, jobs, trouble, connected; called once at once. */
   on(listener) {
     this._listeners.push(listener);
-    listener(new Set(["status", "machine", "jobs", "connected"]), this);
+    listener(new Set(["status", "machine", "jobs", "trouble", "connected"]), this);
     this.connect();
     return () => { this._listeners = this._listeners.filter((other) => other !== listener); };
   }
