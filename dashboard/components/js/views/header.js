@@ -5,6 +5,7 @@ import { h, setText } from "../dom.js";
 import { timeLeft } from "../jobs.js";
 import { machineWords } from "../machine.js";
 import { readKept, setDark } from "../theme.js";
+import { troubleLine } from "../trouble.js";
 import { mountKeys } from "../keys.js";
 import { mountTerms } from "../terms.js";
 import { navigation } from "./nav.js";
@@ -20,7 +21,7 @@ export function mount(element, feed, { props }) {
   const machine = h("span", { class: "hw-machine" });
   element.replaceChildren(h("header", { class: "hw-header" },
     h("a", { class: "hw-name", href: "/" }, mark(), h("span", {}, "Headway")),
-    navigation(pages, page), h("span", { class: "hw-grow" }), machine, holder, keys, dark));
+    navigation(pages, page), h("span", { class: "hw-grow" }), machine, holder, keys, dark), troubleLine(feed));
   const kept = readKept();
   if (kept) setDark(kept === "dark");
   const showKeys = mountKeys(page);
