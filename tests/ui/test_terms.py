@@ -74,11 +74,14 @@ def test_names_can_be_clicked_while_a_run_draws_them_anew(url: str, browser_page
     page = browser_page
     page.set_default_timeout(60_000)
     page.goto(f"{url}/live")
+    page.wait_for_function("window.headway?.live && window.headway.feed.status && window.headway.mounts.link === 1")
     page.locator("#hw-run").click()
     page.wait_for_function("window.headway?.live?.run?.steps.length > 3")
-    place = page.locator("#hw-figures .hw-term[data-metric=acceptance_rate]").bounding_box()
-    assert place
-    page.mouse.move(place["x"] + 8, place["y"] + place["height"] / 2)
+    x, y = page.evaluate(
+        "(() => { const name = document.querySelector('#hw-figures [data-metric=acceptance_rate]');"
+        " const box = name.getBoundingClientRect(); return [box.x + 8, box.y + box.height / 2]; })()"
+    )
+    page.mouse.move(x, y)
     page.mouse.down()
     before = page.evaluate("window.headway.live.run.steps.length")
     page.wait_for_function(f"window.headway.live.run.steps.length > {before} + 4")  # the name was drawn anew

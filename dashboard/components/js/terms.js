@@ -35,6 +35,14 @@ export function knobMark(knob, name) {
   return mark;
 }
 
+/** Draws `node` anew; the focus stays on a name that was there before and still is. */
+export function redraw(node, children) {
+  const metric = node.contains(document.activeElement) ? document.activeElement.dataset.metric : null;
+  node.replaceChildren(...children);
+  const there = metric && node.querySelector(`.hw-term[data-metric="${metric}"]`);
+  if (there) there.focus({ preventScroll: true });
+}
+
 /** Listens on the whole document, so that what is drawn anew all the time needs no listeners of its own. */
 export function mountTerms(feed) {
   document.addEventListener("pointerdown", (event) => { pressed = termAt(event.target); }, true);

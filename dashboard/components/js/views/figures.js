@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { ruleLabel } from "../explain.js";
 import { difference, shortTree } from "../store.js";
-import { term } from "../terms.js";
+import { redraw, term } from "../terms.js";
 import { decimal, percent } from "../text.js";
 
 const PARTS = [["verify", "target"], ["draft", "drafting"], ["commit", "accepting"], ["loop", "loop"]];
@@ -18,7 +18,7 @@ export function mount(element, live) {
     waiting = null;
     if (!live.run) return;
     const now = live.run.figures();
-    grid.replaceChildren(...cards(now, live.previous ? live.previous.figures : null, live.run.over));
+    redraw(grid, cards(now, live.previous ? live.previous.figures : null, live.run.over));
     conditions.replaceChildren(...conditionWords(live));
   };
   live.on((changed) => {
