@@ -24,6 +24,7 @@ COMMANDS = {
     "distill": ("backend.jobs.distill_command", "let the target answer prompts, as training data"),
     "train": ("backend.jobs.train_command", "train draft heads on distilled answers"),
     "joint": ("backend.jobs.joint_command", "train heads and target together: Medusa-2, a new version"),
+    "finetune": ("backend.jobs.finetune_command", "fine-tune a target on given answers: a new version"),
     "read-mtp": ("backend.jobs.read_mtp_command", "take the MTP modules of a published checkpoint as a drafter"),
     "vocab-curve": ("backend.jobs.vocab_curve_command", "how much of the target's text a draft vocabulary covers"),
     "data-curve": ("backend.jobs.data_curve_command", "say how many more training tokens a gain in acceptance takes"),
@@ -37,12 +38,12 @@ COMMANDS = {
     "audit": ("backend.jobs.audit_command", "show that a drafter leaves the target's output as it is"),
     "toy": ("backend.jobs.toy_command", "show the field's two lessons in a world of 64 tokens"),
     "sweep": ("backend.jobs.sweep_command", "try settings of decoding or training and say which is best"),
-    "db": ("backend.jobs.db_command", "copy or upgrade the database; list and delete files nothing refers to"),
-    "runs": ("backend.jobs.runs_command", "list and show stored runs"),
     "vllm-setup": ("backend.jobs.vllm_setup_command", "install vLLM into an environment of its own"),
     "vllm": ("backend.jobs.vllm_command", "run a vLLM server with a drafter, or watch a running one"),
     "load-test": ("backend.jobs.load_command", "measure a server under load, with a drafter and without"),
     "compare-serving": ("backend.jobs.compare_command", "hold vLLM's acceptance against Headway's own"),
+    "db": ("backend.jobs.db_command", "copy or upgrade the database; list and delete files nothing refers to"),
+    "runs": ("backend.jobs.runs_command", "list and show stored runs"),
     "jobs": ("backend.jobs.jobs_command", "list jobs, show, stop, pause or resume one, read its log"),
 }
 

@@ -59,6 +59,11 @@ class Settings:
         return self.home / "drafters"
 
     @property
+    def versions(self) -> Path:
+        """Where versions of targets that were made here are put unless a job is told otherwise."""
+        return self.home / "versions"
+
+    @property
     def exports(self) -> Path:
         """Where drafters are written for engines unless a job is told otherwise."""
         return self.home / "exports"
@@ -74,11 +79,11 @@ class Settings:
         return self.home / "answers"
 
     @property
-    def features(self) -> Path:
-        """Cached hidden states, one folder a content: jobs over the same answers share them."""
-        return self.cache / "features"
-    @property
     def vllm_env(self) -> Path:
         """vLLM's own environment: where it is, or where it would be made."""
         return self.vllm or self.home / "vllm"
 
+    @property
+    def features(self) -> Path:
+        """Cached hidden states, one folder a content: jobs over the same answers share them."""
+        return self.cache / "features"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from storage.errors import NotFoundError
@@ -36,6 +36,29 @@ def get_version(session: Session, id: str) -> VersionRecord:
     return _version(row)
 
 
+def annotate_version(session: Session, id: str, **changes: str | None) -> None:
+    """Replace what is given; None leaves it as it is. ValueError for a version that would be its own ancestor."""
+    get_version(session, id)
+    values = {name: value for name, value in changes.items() if value is not None}
+    above = values.get("parent_id")
+    while above is not None:
+        if above == id:
+            raise ValueError(f"the version {id} can't be made from itself")
+        above = get_version(session, above).parent_id
+    if values:
+        session.execute(update(Version).where(Version.id == id).values(**values))
+
+
+def label_version(session: Session, id: str, tag: str, on: bool) -> None:
+    """Put a label on a version, which takes it from any other; or take it away."""
+    get_version(session, id)
+    for row in session.scalars(select(Version)):
+        kept = [one for one in row.tags if one != tag]
+        wanted = [*kept, tag] if on and row.id == id else kept
+        if wanted != row.tags and (on or row.id == id):
+            row.tags = wanted
+
+
 def get_drafter(session: Session, id: str) -> DrafterRecord:
     """One drafter; NotFoundError if there is none."""
     row = session.get(Drafter, id)
@@ -59,7 +82,7 @@ def list_drafters(session: Session, version: str | None) -> list[DrafterRecord]:
 
 def _version(row: Version) -> VersionRecord:
     identity = VersionIdentity(**_columns(row, VersionIdentity))
-    return VersionRecord(identity=identity, **_columns(row, VersionRecord))
+    return VersionRecord(identity=identity, **_columns(row, VersionRecord) | {"tags": tuple(row.tags)})
 
 
 def _drafter(row: Drafter) -> DrafterRecord:

@@ -5,6 +5,7 @@ Knows no SQL. Counts are stored, ratios are computed when shown.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -25,10 +26,25 @@ class VersionIdentity:
     adapter_id: str | None = None
     quantisation: str | None = None
 
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, str]) -> VersionIdentity:
+        """From names and hashes in which "none" stands for what there is none of; other names are left out."""
+        values = {name: parts[name] for name in cls.__dataclass_fields__}
+        optional = {name: None if values[name] == "none" else values[name] for name in ("adapter_id", "quantisation")}
+        return cls(**{**values, **optional})
+
+    def parts(self) -> dict[str, str]:
+        """The inverse of `from_parts`."""
+        return {name: "none" if value is None else value for name, value in vars(self).items()}
+
 
 @dataclass(frozen=True, kw_only=True)
 class VersionRecord:
-    """One frozen target. `source` is the folder or hub id it was first loaded from."""
+    """One frozen target. `source` is the folder or hub id it was first loaded from, or was found at since.
+
+    parent_id: the version it was made from, where Headway knows. tags: labels such as serving, each of which stands on
+    one version at a time.
+    """
 
     id: str
     label: str
@@ -39,6 +55,8 @@ class VersionRecord:
     created_at: datetime
     notes: str
     details: dict[str, Any]
+    parent_id: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

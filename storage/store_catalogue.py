@@ -25,8 +25,12 @@ class CatalogueStore(StoreBase):
         num_parameters: int,
         notes: str = "",
         details: dict[str, Any] | None = None,
+        parent_id: str | None = None,
     ) -> VersionRecord:
-        """The version with this identity, made if there is none yet."""
+        """The version with this identity, made if there is none yet.
+
+        parent_id: what it was made from; also noted of a version that is there and does not know.
+        """
         id = catalogue.version_id(identity)
         with self._writing() as session:
             if session.get(Version, id) is None:
@@ -39,9 +43,13 @@ class CatalogueStore(StoreBase):
                     created_at=self._clock(),
                     notes=notes,
                     details=details or {},
+                    tags=[],
                     **vars(identity),
                 )
                 insert_unless_there(session, row)
+            known = catalogue.get_version(session, id)
+            if parent_id is not None and known.parent_id is None:
+                catalogue.annotate_version(session, id, parent_id=parent_id)
             return catalogue.get_version(session, id)
 
     def register_drafter(
@@ -86,6 +94,18 @@ class CatalogueStore(StoreBase):
         """All versions, the newest first."""
         with self._reading() as session:
             return catalogue.list_versions(session)
+
+    def annotate_version(
+        self, version_id: str, *, label: str | None = None, notes: str | None = None, source: str | None = None
+    ) -> None:
+        """Replace what is given. label: its name. source: where the same content lies now."""
+        with self._writing() as session:
+            catalogue.annotate_version(session, version_id, label=label, notes=notes, source=source)
+
+    def label_version(self, version_id: str, tag: str, on: bool = True) -> None:
+        """Put a label such as serving on a version; it stands on one at a time. on=False takes it away."""
+        with self._writing() as session:
+            catalogue.label_version(session, version_id, tag, on)
 
     def get_drafter(self, drafter_id: str) -> DrafterRecord:
         """One drafter by id."""

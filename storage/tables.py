@@ -45,6 +45,8 @@ class Version(Base):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     notes: Mapped[str] = mapped_column(ExactText)
     details: Mapped[dict[str, Any]] = mapped_column(JsonText)
+    parent_id: Mapped[str | None] = mapped_column(ForeignKey("versions.id", ondelete="SET NULL"), index=True)
+    tags: Mapped[list[str]] = mapped_column(JsonText, server_default="[]")
 
 
 class Drafter(Base):

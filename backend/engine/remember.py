@@ -14,14 +14,15 @@ from backend.targets.target import Target
 from storage import Store, VersionIdentity
 
 
-def register_version(store: Store, target: Target) -> str:
-    """The id of this target's version, recorded if it is new."""
+def register_version(store: Store, target: Target, parent_id: str | None = None) -> str:
+    """The id of this target's version, recorded if it is new; `parent_id`: of the version it was made from."""
     return store.register_version(
-        _identity(target.identity),
+        VersionIdentity.from_parts(target.identity.to_dict()),
         label=target.name,
         source=target.name,
         model_type=target.config.model_type,
         num_parameters=target.num_parameters,
+        parent_id=parent_id,
     ).id
 
 
@@ -30,7 +31,7 @@ def recorded_version(store: Store | None, identity: Any) -> str | None:
     if store is None:
         return None
     try:
-        wanted = _identity(TargetIdentity.from_dict(identity))
+        wanted = VersionIdentity.from_parts(TargetIdentity.from_dict(identity).to_dict())
     except (ValueError, TypeError, AttributeError):
         return None
     found = (one.id for one in store.list_versions() if one.identity == wanted)
@@ -41,16 +42,6 @@ def recorded_drafter(store: Store | None, weights_hash: str | None, version_id: 
     """The id of the heads with these weights for this version; None when they are not recorded."""
     known = store.list_drafters(version_id) if store is not None and weights_hash else []
     return next((one.id for one in known if one.weights_hash == weights_hash), None)
-
-
-def _identity(known: TargetIdentity) -> VersionIdentity:
-    return VersionIdentity(
-        weights_id=known.weights_id,
-        tokenizer_id=known.tokenizer_id,
-        template_id=known.template_id,
-        adapter_id=None if known.adapter_id == "none" else known.adapter_id,
-        quantisation=None if known.quantisation == "none" else known.quantisation,
-    )
 
 
 def register_drafter(store: Store, spec: str, version_id: str) -> str | None:

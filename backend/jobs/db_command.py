@@ -31,7 +31,7 @@ from storage import (
     upgrade_database,
 )
 
-OUTPUTS = ("answers", "drafters", "exports")  #: made to be kept: deleted only when asked for by name
+OUTPUTS = ("answers", "drafters", "versions", "exports")  #: made to be kept: deleted only when asked for by name
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -190,6 +190,7 @@ def _homes(settings: Settings) -> dict[str, Path]:
         "features": settings.features,
         "answers": settings.answers,
         "drafters": settings.drafters,
+        "versions": settings.versions,
         "exports": settings.exports,
         "artifacts": settings.home / "artifacts",
     }

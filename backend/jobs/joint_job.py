@@ -7,9 +7,6 @@ and stored with both. Knows contexts, not who is behind them.
 
 from __future__ import annotations
 
-import json
-import shutil
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -18,12 +15,12 @@ import torch
 from torch import Tensor
 
 from backend.data.answers import Answer, read_any
-from backend.drafters.checkpoint import DrafterMeta, flush_to_disk, read_meta, write_json_atomically
+from backend.drafters.checkpoint import DrafterMeta, read_meta, write_json_atomically
 from backend.drafters.learning import Evaluation
 from backend.drafters.medusa.recipe import RECIPE
 from backend.drafters.medusa.train import MedusaLearner
 from backend.engine.remember import register_drafter, register_version
-from backend.errors import Cancelled, HeadwayError
+from backend.errors import Cancelled
 from backend.jobs.context import JobContext
 from backend.jobs.joint_config import JointJobConfig
 from backend.jobs.locks import only_one
@@ -31,17 +28,18 @@ from backend.jobs.opening import holding, open_for
 from backend.jobs.places import chosen_place, release
 from backend.jobs.provenance import provenance
 from backend.jobs.train_job import check_tokens
+from backend.jobs.version_folder import VERSION_NOTE, check_free, write_version
 from backend.targets.loading import load_model
 from backend.targets.opening import open_target
 from backend.targets.target import Target
+from backend.training.backbone import Backbone
 from backend.training.features import FeatureStore, capture
-from backend.training.joint import Backbone, train_jointly
+from backend.training.joint import train_jointly
 from backend.training.quality import quality_loss
 from backend.training.split import split_held_out
 from backend.training.token_map import choose_tokens
 from backend.trees.search import acceptance_length_from_ranks, best_tree_from_ranks
 
-VERSION_NOTE: Final = "headway-version.json"  #: in the folder of a version that was made here
 RUN: Final = "run"
 
 
@@ -55,7 +53,7 @@ def run(config: JointJobConfig, context: JobContext) -> dict[str, Any]:
     name = config.name or f"medusa2-{Path(config.target).name}"
     out = chosen_place(context.folder, config.out, context.settings.drafters, name)
     version_out = Path(config.version_out).expanduser().absolute() if config.version_out else _beside(out)
-    _check_free(version_out)
+    check_free(version_out)
     training, held = split_held_out(answers, config.held_out)
     original = open_for(config, context)
     check_tokens(config, answers, original)  # type: ignore[arg-type]  # of the config it reads one field that both have
@@ -97,17 +95,12 @@ def run(config: JointJobConfig, context: JobContext) -> dict[str, Any]:
         )
         RECIPE.save(out, learner, meta, torch.float16 if config.half else torch.float32)
         release(out)
-    _remember(context, changed, out)
+    _remember(context, original, changed, out)
     return {"out": str(out), "version_out": str(version_out), "quality": lost, "numbers": numbers, "tree": meta.tree}
 
 
 def _beside(out: Path) -> Path:
     return out.with_name(f"{out.name}-target")
-
-
-def _check_free(folder: Path) -> None:
-    if folder.exists() and not (folder / VERSION_NOTE).is_file():
-        raise HeadwayError(f"{folder} exists and was not made by this job; choose another folder for the new target.")
 
 
 class _Reporter:
@@ -146,26 +139,8 @@ def _trained(
     )  # fmt: skip
     if not done:
         raise Cancelled("Joint training was stopped; resume the job and it goes on where it stopped.")
-    _write_version(version_out, backbone.merged(), loaded.tokenizer)
+    write_version(version_out, backbone.merged(), loaded.tokenizer, "medusa-2")
     return learner
-
-
-def _write_version(folder: Path, model: Any, tokenizer: Any) -> None:
-    """The new target as a Hugging Face folder, whole or not at all; one that this job wrote before is replaced."""
-    partial = folder.parent / f".{folder.name}.{uuid.uuid4().hex[:8]}.partial"
-    try:
-        partial.mkdir(parents=True)
-        model.save_pretrained(partial)
-        tokenizer.save_pretrained(partial)
-        (partial / VERSION_NOTE).write_text(json.dumps({"made_by": "medusa-2"}), encoding="utf-8")
-        for file in partial.iterdir():
-            flush_to_disk(file)
-        shutil.rmtree(folder, ignore_errors=True)
-        partial.rename(folder)
-        flush_to_disk(folder.parent)
-    except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise HeadwayError(f"The new target could not be written to {folder}: {error.strerror or error}.") from error
 
 
 def _features(context: JobContext, changed: Target, held: Sequence[Answer]) -> FeatureStore:
@@ -185,10 +160,10 @@ def _evaluated(learner: MedusaLearner, features: FeatureStore) -> tuple[Evaluati
     return sum(counts[1:], start=counts[0]), torch.cat([ranks for _, ranks in parts]).cpu()
 
 
-def _remember(context: JobContext, changed: Target, out: Path) -> None:
+def _remember(context: JobContext, original: Target, changed: Target, out: Path) -> None:
     if context.store is None:
         return
-    version_id = register_version(context.store, changed)
+    version_id = register_version(context.store, changed, register_version(context.store, original))
     drafter_id = register_drafter(context.store, str(out), version_id)
     context.link(version_id=version_id, drafter_id=drafter_id)
     context.log(f"{read_meta(out).name} is made for the new version {changed.identity.weights_id[:8]}.")

@@ -30,6 +30,7 @@ DOING = {
     "distill": "distilling",
     "train": "training",
     "joint": "training",
+    "finetune": "fine-tuning",
     "evaluate": "evaluating",
     "plan": "measuring",
     "calibrate": "calibrating",
@@ -174,6 +175,13 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
             "backend.jobs.joint_config:JointJobConfig",
             "backend.jobs.joint_job:run",
             ("batch_tokens", "draft_vocab", "num_heads", "test_time_steps"),
+        ),
+        JobKind(
+            "finetune",
+            "Fine-tune",
+            "backend.jobs.finetune_config:FinetuneJobConfig",
+            "backend.jobs.finetune_job:run",
+            ("batch_tokens",),
         ),
         JobKind(
             "evaluate",

@@ -29,7 +29,7 @@ def train_page(services: Services, jobs: Jobs) -> None:
             job = view("train_job", elem_id="hw-train-job")
             view("charts", {"plotly": plotly_path()}, elem_id="hw-train-charts")
             planned = view("train_plan", elem_id="hw-train-plan")
-            kinds = ["train", "joint", "plan"]
+            kinds = ["train", "joint", "finetune", "plan"]
             view("jobs", {"title": "Training jobs", "kinds": kinds, "empty": ""}, elem_id="hw-train-jobs")
     form.edit(handlers.edit, None, [form, planned], trigger_mode="always_last", **LIGHT)
     form.act(handlers.act, None, [form, link, text], **LIGHT)

@@ -25,6 +25,7 @@ WATCH = {
     "distill": "/data",
     "train": "/train",
     "joint": "/train",
+    "finetune": "/train",
     "evaluate": "/evaluate",
     "audit": "/audit",
     "calibrate": "/trees",

@@ -23,7 +23,9 @@ from backend.errors import HeadwayError, MismatchError
 from backend.settings import Settings
 from backend.targets.opening import open_target
 from backend.targets.tiny import tiny_checkpoint, tiny_model
-from backend.training.joint import Backbone, _Run, _texts, train_jointly
+from backend.training.answer_run import texts_of
+from backend.training.backbone import Backbone
+from backend.training.joint import JointRun, train_jointly
 from backend.training.joint_config import JointConfig
 from tests.support.lossless import check_greedy, greedy
 from tests.support.targets import random_text, target_of
@@ -96,8 +98,8 @@ def test_gradients_are_those_of_the_whole_loss_at_once(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = tiny_model("llama", seed=5)  # not the original, so that the divergence pulls
     backbone, learner, original = Backbone.of(model, config), new_learner(), target_of("llama")
-    run = _Run(config, backbone, learner, original, answers(4), Recorder(), tmp_path)
-    texts = _texts(run.answers, learner.horizon, run.device)
+    run = JointRun(config, backbone, learner, original, answers(4), Recorder(), tmp_path)
+    texts = texts_of(run.answers, learner.horizon, run.device)
     hidden = backbone.hidden(texts.tokens, texts.inside)[texts.places]
     run._backward(texts, hidden, together=True)
     found = {name: value.grad.clone() for name, value in backbone.trained().items() if value.grad is not None}
