@@ -15,7 +15,7 @@ class ExportOptions:
     Args:
         engine: vllm, sglang or hydra.
         speculators: write vLLM's EAGLE-3 in the speculators format.
-        full_head: score the whole vocabulary, the tokens that can't be drafted with the target's own output rows.
+        full_head: score the whole vocabulary, the tokens that can't be drafted with rows of zeros.
         embedding: write a copy of the target's embedding instead of sharing the target's.
         max_tokens: tokens drafted at a time; None: as deep as the drafter's tree.
     """
