@@ -36,8 +36,20 @@ def as_yaml(kind: str, config: BaseModel) -> str:
 
 def settings_file(command: str, data: Mapping[str, Any]) -> str:
     """The text of a file with these settings, and the command that takes it."""
-    text: str = yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True, width=1000)
+    text: str = yaml.dump(dict(data), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
     return f"# python app.py {command} --config FILE.yaml\n{text}"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes texts with line breaks of other alphabets, which PyYAML otherwise folds and can't read back."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = '"' if set(text) & {"\x85", "\u2028", "\u2029"} else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _text)
 
 
 def config_from_file(kind: str, path: str | Path) -> BaseModel:
