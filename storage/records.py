@@ -29,9 +29,14 @@ class VersionIdentity:
     @classmethod
     def from_parts(cls, parts: Mapping[str, str]) -> VersionIdentity:
         """From names and hashes in which "none" stands for what there is none of; other names are left out."""
-        values = {name: parts[name] for name in cls.__dataclass_fields__}
-        optional = {name: None if values[name] == "none" else values[name] for name in ("adapter_id", "quantisation")}
-        return cls(**{**values, **optional})
+        adapter, quantisation = (None if parts[n] == "none" else parts[n] for n in ("adapter_id", "quantisation"))
+        return cls(
+            weights_id=parts["weights_id"],
+            tokenizer_id=parts["tokenizer_id"],
+            template_id=parts["template_id"],
+            adapter_id=adapter,
+            quantisation=quantisation,
+        )
 
     def parts(self) -> dict[str, str]:
         """The inverse of `from_parts`."""

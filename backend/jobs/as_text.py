@@ -40,7 +40,7 @@ def settings_file(command: str, data: Mapping[str, Any]) -> str:
     return f"# python app.py {command} --config FILE.yaml\n{text}"
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML has no types
     """Quotes texts with line breaks of other alphabets, which PyYAML otherwise folds and can't read back."""
 
 

@@ -135,7 +135,7 @@ def give_room(model: Any, tokenizer: Any, tokens: Sequence[str]) -> int:
     if tokenizer.add_tokens(missing, special_tokens=True) != len(missing):
         raise HeadwayError(f"This target's tokenizer can't take new tokens ({', '.join(missing)}); leave them out.")
     rows = model.get_input_embeddings().weight.shape[0]
-    first = min(tokenizer.convert_tokens_to_ids(missing))
+    first: int = min(tokenizer.convert_tokens_to_ids(missing))
     if len(tokenizer) > rows:
         model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     with torch.no_grad():
