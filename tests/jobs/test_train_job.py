@@ -100,7 +100,8 @@ def test_a_fork_may_start_from_any_step_that_is_kept(capsys: pytest.CaptureFixtu
         model = load_state(folder, weights_file(4))
         assert model is not None
         found = load_file(Path(done["out"]) / "model.safetensors")
-        assert all(torch.allclose(found[name].float(), value.float(), atol=1e-5) for name, value in model["model"].items())
+        for name, value in model["model"].items():
+            assert torch.allclose(found[name].float(), value.float(), atol=1e-5), name
     with Store.open(home / "home" / "runs.db") as store:
         assert [job.parent_id for job in store.list_jobs()] == [None, parent.id, None]
     code, _, err = run(capsys, *TRAIN, *SHORT, "--answers", str(answers), "--start-from", f"{parent.id}@5")
