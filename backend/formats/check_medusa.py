@@ -79,6 +79,8 @@ def _check_map(case: Case, whole: int, shared: bool) -> None:
         if isinstance(said, int) and said != whole:
             case.book.add("medusa-map-size", "truncated_vocab_size", f"{said}, but there is no token_map")
         return
+    if said != whole:
+        case.book.add("medusa-map", "token_map", f"a map of {len(tokens)} tokens")
     if not shared:
         case.book.add("medusa-map-unshared", "token_map", "the heads have separate output layers")
     if said != len(tokens):

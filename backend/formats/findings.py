@@ -118,6 +118,9 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
     "medusa-no-output": Explanation(
         "load", "Heads of version 2 bring no output layer, and vLLM does not take the target's.",
         "Import them and export them again: the target's rows are then written."),
+    "medusa-map": Explanation(
+        "load", "vLLM 0.32 takes a token map up and then counts it among the weights that it did not load.",
+        "Export with the whole vocabulary, which is the default (`--full-head`)."),
     "medusa-map-unshared": Explanation(
         "load", "vLLM cuts the output rows by the map but has made room for the whole vocabulary.",
         "Share one output layer (`original_lm_head: true`), or leave the map out and write all rows."),

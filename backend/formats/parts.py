@@ -22,7 +22,7 @@ class ExportOptions:
 
     engine: str
     speculators: bool = False
-    full_head: bool = False
+    full_head: bool = True
     embedding: bool = False
     max_tokens: int | None = None
 

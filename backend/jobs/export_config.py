@@ -31,7 +31,9 @@ class ExportJobConfig(BaseModel):
         None, ge=1, le=64, description="tokens drafted at a time; default: the depth of the tree"
     )
     speculators: bool = Field(False, description="EAGLE-3 for vllm in the speculators format")
-    full_head: bool = Field(False, description="Medusa: score the whole vocabulary, without a map")
+    full_head: bool = Field(
+        True, description="Medusa: score the whole vocabulary; off: a token map, which vLLM 0.32 reads and then refuses"
+    )
     embedding: bool = Field(False, description="write a copy of the target's embedding too")
     dtype: ExportDtype = Field("stored", description="numbers of the weights; stored: as the drafter has them")
     force: bool = Field(False, description="export for a target of another version all the same")

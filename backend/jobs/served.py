@@ -152,8 +152,7 @@ def _exported(folder: Path, config: ServedConfig, context: JobContext) -> Path:
     facts = facts_of(open_target(config.target, context.settings, "cpu", "float32"))
     family = read_meta(folder).family
     loaded = load_model(config.target, "cpu", "float32", settings=context.settings) if family == "mtp" else None
-    # vLLM 0.32 sets a token map and then calls it a weight that the checkpoint lacks, so whole output rows are served.
-    options = ExportOptions("vllm", full_head=family == "medusa", max_tokens=config.num_tokens)
+    options = ExportOptions("vllm", max_tokens=config.num_tokens)
     written = export_drafter(folder, out, options, facts, loaded=loaded)
     for note in written.notes:
         context.log(note)

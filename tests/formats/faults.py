@@ -32,6 +32,8 @@ GOOD: dict[str, tuple[str, Callable[[], Any], ExportOptions]] = {
     "hydra": ("hydra", made.hydra, ExportOptions("hydra")),
     "mtp": ("mtp", made.mtp, ExportOptions("vllm")),
 }
+#: what faults are planted into: the good ones, and one that is right in itself but that vLLM refuses
+SOURCES = GOOD | {"medusa-map": ("medusa", made.medusa, ExportOptions("vllm", full_head=False))}
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Fault:
 
 
 def good_export(folder: Path, name: str) -> Path:
-    family, make, options = GOOD[name]
+    family, make, options = SOURCES[name]
     made.stored(folder / f"{name}-own", family, make())
     export_drafter(folder / f"{name}-own", folder / name, options, made.facts(), loaded=made.loaded())
     return folder / name
@@ -148,11 +150,12 @@ FAULTS: dict[str, Fault] = {
     "unknown name": Fault("medusa", renamed("blocks.2.layers.1.", "blocks.2.layer.1."), "tensor-unknown", "silent"),
     "fewer heads named": Fault("medusa", key("num_heads", 2), "medusa-heads-count", "silent"),
     "version 2 without output": Fault("medusa-separate", without, "medusa-no-output", "load"),
-    "map beside separate layers": Fault("medusa", key("original_lm_head", False), "medusa-map-unshared", "load"),
-    "size of the map": Fault("medusa", key("truncated_vocab_size", 260), "medusa-map-size", "load"),
-    "map out of range": Fault("medusa", changed("token_map", lambda t: t + 250), "map-range", "load"),
-    "map names tokens twice": Fault("medusa", changed("token_map", lambda t: t // 2 * 2), "map-duplicate", "silent"),
-    "map of floats": Fault("medusa", changed("token_map", lambda t: t.float()), "tensor-dtype", "load"),
+    "a map": Fault("medusa-map", lambda config, tensors: None, "medusa-map", "load"),
+    "map beside separate layers": Fault("medusa-map", key("original_lm_head", False), "medusa-map-unshared", "load"),
+    "size of the map": Fault("medusa-map", key("truncated_vocab_size", 260), "medusa-map-size", "load"),
+    "map out of range": Fault("medusa-map", changed("token_map", lambda t: t + 250), "map-range", "load"),
+    "map names tokens twice": Fault("medusa-map", changed("token_map", lambda t: t // 2 * 2), "map-duplicate", "silent"),
+    "map of floats": Fault("medusa-map", changed("token_map", lambda t: t.float()), "tensor-dtype", "load"),
     "a head saved twice": Fault(
         "medusa", tensor("blocks.1.layers.0.weight", lambda t: t["blocks.0.layers.0.weight"]), "tensors-identical",
         "silent",

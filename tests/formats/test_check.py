@@ -17,7 +17,7 @@ from backend.formats.check import check_folder, check_published
 from backend.formats.findings import EXPLANATIONS
 from backend.formats.folder import Published, read_published
 from tests.formats import made
-from tests.formats.faults import FAULTS, GOOD, good_export, planted
+from tests.formats.faults import FAULTS, GOOD, SOURCES, good_export, planted
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_good_exports_have_no_findings(goods: Callable[[str], Path], name: str) 
 def test_a_planted_fault_is_found(goods: Callable[[str], Path], tmp_path: Path, name: str) -> None:
     fault = FAULTS[name]
     folder = planted(tmp_path / "bad", goods(fault.good), fault)
-    report = check_folder(folder, GOOD[fault.good][2].engine, made.facts())
+    report = check_folder(folder, SOURCES[fault.good][2].engine, made.facts())
     found = {one.id: one.effect for one in report.findings}
     assert found.get(fault.finding) == fault.effect, report.findings
     assert all(one.what and one.consequence and one.mend for one in report.findings)

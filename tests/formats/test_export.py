@@ -46,7 +46,7 @@ def medusa_scores(model: Any) -> Tensor:
 @pytest.mark.parametrize("vocabulary", [None, made.DRAFTED])
 def test_vllm_scores_medusa_heads_as_headway_does(tmp_path: Path, shared: bool, vocabulary: int | None) -> None:
     model = made.medusa(shared, vocabulary)
-    out = exported(tmp_path, "medusa", model, VLLM)
+    out = exported(tmp_path, "medusa", model, ExportOptions("vllm", full_head=False))
     found = twin_of(out, "vllm").chain(made.text(), DEPTH)
     close(found, medusa_scores(model), everywhere=shared)  # separate layers know no map, so all tokens are scored
     assert ("token_map" in load_file(out / "model.safetensors")) == (shared and vocabulary is not None)
@@ -54,7 +54,7 @@ def test_vllm_scores_medusa_heads_as_headway_does(tmp_path: Path, shared: bool, 
 
 def test_a_full_head_scores_what_is_not_drafted_as_nothing(tmp_path: Path) -> None:
     model = made.medusa()
-    out = exported(tmp_path, "medusa", model, ExportOptions("vllm", full_head=True))
+    out = exported(tmp_path, "medusa", model, VLLM)
     found = twin_of(out, "vllm").chain(made.text(), DEPTH)
     expected = medusa_scores(model)
     close(found, expected, everywhere=False)
