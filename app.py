@@ -25,6 +25,7 @@ COMMANDS = {
     "train": ("backend.jobs.train_command", "train draft heads on distilled answers"),
     "joint": ("backend.jobs.joint_command", "train heads and target together: Medusa-2, a new version"),
     "finetune": ("backend.jobs.finetune_command", "fine-tune a target on given answers: a new version"),
+    "versions": ("backend.jobs.versions_command", "list, register, label or check versions; say what differs"),
     "read-mtp": ("backend.jobs.read_mtp_command", "take the MTP modules of a published checkpoint as a drafter"),
     "vocab-curve": ("backend.jobs.vocab_curve_command", "how much of the target's text a draft vocabulary covers"),
     "data-curve": ("backend.jobs.data_curve_command", "say how many more training tokens a gain in acceptance takes"),

@@ -26,6 +26,7 @@ from dashboard.pages.serve import serve_page
 from dashboard.pages.sweep import sweep_page
 from dashboard.pages.train import train_page
 from dashboard.pages.trees import trees_page
+from dashboard.pages.versions import versions_page
 from dashboard.routes import OldLinks, headway_routes
 from dashboard.runs import Runs
 from dashboard.services import Services
@@ -51,6 +52,7 @@ def pages(runs: Runs) -> list[tuple[str, str, Page]]:
         ("Serve", "/serve", serve_page),
         ("Runs", "/runs", runs_page),
         ("Compare", "/compare", compare_page),
+        ("Versions", "/versions", versions_page),
         ("Learn", "/learn", learn_page),
     ]
 

@@ -39,6 +39,7 @@ from dashboard.serving import Serving, serving_routes
 from dashboard.streams import run_events
 from dashboard.tasks import Tasks
 from dashboard.trees import Trees, tree_routes
+from dashboard.versions import Versions, version_routes
 
 MEDIA_TYPES = {"js": "text/javascript", "css": "text/css"}
 
@@ -94,6 +95,7 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         plotly_route(),
         *run_table_routes(RunTable(services)),
         *compare_routes(Comparisons(services, jobs)),
+        *version_routes(Versions(services), Tasks(threads=1)),
         Route(base_path() + "/{name:path}", static),
     ]
 

@@ -38,6 +38,7 @@ PAGES = {
     "export": "/export",
     "runs": "/runs",
     "compare": "/compare",
+    "versions": "/versions",
     "learn": "/learn",
 }
 IS_THERE = "window.headway && window.headway.feed.status"

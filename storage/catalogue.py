@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from storage.errors import NotFoundError
@@ -39,14 +39,15 @@ def get_version(session: Session, id: str) -> VersionRecord:
 def annotate_version(session: Session, id: str, **changes: str | None) -> None:
     """Replace what is given; None leaves it as it is. ValueError for a version that would be its own ancestor."""
     get_version(session, id)
-    values = {name: value for name, value in changes.items() if value is not None}
-    above = values.get("parent_id")
+    above = changes.get("parent_id")
     while above is not None:
         if above == id:
             raise ValueError(f"the version {id} can't be made from itself")
         above = get_version(session, above).parent_id
-    if values:
-        session.execute(update(Version).where(Version.id == id).values(**values))
+    row = session.get_one(Version, id)  # through the row: who reads it again in this session sees the change
+    for name, value in changes.items():
+        if value is not None:
+            setattr(row, name, value)
 
 
 def label_version(session: Session, id: str, tag: str, on: bool) -> None:

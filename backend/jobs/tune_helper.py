@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import threading
 from collections import OrderedDict
-from pathlib import Path
 from typing import Any
 
-from backend.errors import HeadwayError
+from backend.jobs.short_process import ask
 
 KEPT = 16
 PATIENCE_S = 120.0
-_ROOT = Path(__file__).resolve().parents[2]
 
 
 class TuneHelper:
@@ -36,24 +31,5 @@ class TuneHelper:
 
 
 def _asked(request: dict[str, Any]) -> dict[str, Any]:
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "backend.jobs.tune_view"],
-            input=json.dumps(request),
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            cwd=_ROOT,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        reply = json.loads(done.stdout)
-    except subprocess.TimeoutExpired:
-        raise HeadwayError("Searching took too long; wait until the machine is free, and try again.") from None
-    except ValueError:
-        print(done.stderr, file=sys.stderr)
-        raise HeadwayError("The search failed; Headway's log says why.") from None
-    if "error" in reply:
-        raise HeadwayError(str(reply["error"]))
-    view: dict[str, Any] = reply["view"]
+    view: dict[str, Any] = ask("backend.jobs.tune_view", request, PATIENCE_S, "Searching")["view"]
     return view

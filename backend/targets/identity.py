@@ -105,7 +105,7 @@ def version_identity(loaded: LoadedModel, cache: Path) -> VersionIdentity:
     return VersionIdentity(
         weights_id=weights_id(loaded, cache),
         adapter_id="none",
-        quantisation=_quantisation(loaded.model.config),
+        quantisation=quantisation_of(loaded.model.config),
         tokenizer_id=tokenizer_id(loaded.tokenizer),
         template_id=template_id(loaded.tokenizer),
         name=loaded.source.name,
@@ -256,7 +256,8 @@ def _load(folder: Path) -> torch.nn.Module:
     return model
 
 
-def _quantisation(config: Any) -> str:
+def quantisation_of(config: Any) -> str:
+    """The method and a hash of its settings, "none" for a model that is not quantised."""
     settings = getattr(config, "quantization_config", None)
     if settings is None:
         return "none"

@@ -35,6 +35,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "home": (),
     "run_table": (),
     "compare": (),
+    "versions": (),
     "learn": (),
     "charts": (),  # value {plotly: address}
     "schema_form": ("edit", "act"),  # see its file; edit {typed, field}, act {action, typed}

@@ -27,6 +27,47 @@ def test_each_part_of_the_identity_makes_another_version(store: Store, part: str
     assert len(store.list_versions()) == 2
 
 
+def test_a_version_remembers_what_it_was_made_from(store: Store) -> None:
+    base, child = register(store), register(store, weights_id="w2")
+    for parent in (base, register(store, weights_id="w3")):  # the first that is told stays
+        made = store.register_version(
+            child.identity, label="", source="", model_type="", num_parameters=0, parent_id=parent.id
+        )
+        assert made == store.get_version(child.id) and (made.parent_id, made.label) == (base.id, "base")
+    with pytest.raises(ValueError, match="can't be made from itself"):
+        store.register_version(base.identity, label="", source="", model_type="", num_parameters=0, parent_id=child.id)
+    with pytest.raises(NotFoundError):
+        store.register_version(base.identity, label="", source="", model_type="", num_parameters=0, parent_id="nope")
+    assert store.get_version(base.id).parent_id is None
+
+
+def test_a_label_stands_on_one_version_at_a_time(store: Store) -> None:
+    first, second = register(store), register(store, weights_id="w2")
+
+    def tags() -> list[tuple[str, ...]]:
+        return [store.get_version(one.id).tags for one in (first, second)]
+
+    for tag in ("serving", NASTY, "serving"):
+        store.label_version(first.id, tag)
+    assert set(tags()[0]) == {"serving", NASTY} and len(tags()[0]) == 2
+    store.label_version(second.id, "serving")
+    assert tags() == [(NASTY,), ("serving",)]
+    store.label_version(first.id, "serving", on=False)  # it stands on the other: nothing to take away
+    assert tags() == [(NASTY,), ("serving",)]
+    store.label_version(second.id, "serving", on=False)
+    assert tags() == [(NASTY,), ()]
+
+
+def test_what_is_given_of_a_version_is_replaced(store: Store) -> None:
+    version, other = register(store), register(store, weights_id="w2")
+    store.annotate_version(version.id, label=NASTY, notes=NASTY)
+    store.annotate_version(version.id, source="/elsewhere")
+    found = store.get_version(version.id)
+    assert (found.label, found.notes, found.source) == (NASTY, NASTY, "/elsewhere")
+    store.annotate_version(version.id, notes="")
+    assert store.get_version(version.id).notes == "" and store.get_version(other.id) == other
+
+
 def test_drafters_are_one_per_weights_and_version(store: Store) -> None:
     version, other = register(store), register(store, weights_id="w2")
 
@@ -54,6 +95,8 @@ def test_unknown_ids_are_named(store: Store) -> None:
     calls = [
         lambda: store.get_run("nope"),
         lambda: store.get_version("nope"),
+        lambda: store.annotate_version("nope", notes="x"),
+        lambda: store.label_version("nope", "serving"),
         lambda: store.get_drafter("nope"),
         lambda: store.steps("nope"),
         lambda: store.start_run("nope"),
