@@ -29,6 +29,7 @@ from backend.jobs.opening import holding
 from backend.jobs.places import write_result
 from backend.jobs.served import Served, device_held, prepare, running
 from backend.jobs.tune_conditions import measured_with
+from backend.serving.asking import run_to_end
 from backend.serving.client import Completion, base_url, complete, http_client
 from backend.serving.distilling import request_of
 from backend.serving.environment import VllmEnvironment, find_vllm
@@ -176,7 +177,7 @@ def _answers(
 
             await asyncio.gather(*(ask(one) for one in missing))
 
-    asyncio.run(ask_all())
+    run_to_end(ask_all())
     _stop_here(context)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from backend.data.prompts import read_prompts
 from backend.engine.conditions import packages
-from backend.errors import HeadwayError
+from backend.errors import Cancelled, HeadwayError
 from backend.jobs.context import JobContext
 from backend.jobs.load_config import LoadJobConfig
 from backend.jobs.places import write_result
@@ -66,6 +66,8 @@ def run(config: LoadJobConfig, context: JobContext) -> dict[str, Any]:
             context.progress(number, len(parts), "loads", f"{part.arm}, {part.load.label}")
             if gone is not None or part.key in context.items():
                 continue
+            if context.should_stop():
+                raise Cancelled("The load test was stopped; what it has measured is kept.")
             info = arms.ready(part.arm)
             servers[part.arm] = {"url": info.url, "model": info.model, "version": info.version}
             result = _measure(config, context, arms, part, prompts, raw, number, len(parts))

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 from backend.errors import Cancelled, HeadwayError
+from backend.serving.asking import run_to_end
 from backend.serving.client import ServerGone, ask_counters, http_client, is_well, streamed
 from backend.serving.counters import DraftCounters
 
@@ -127,7 +128,7 @@ def run_load(
     """
     if not prompts:
         raise HeadwayError("There are no prompts to send; choose a file with at least one.")
-    return asyncio.run(_Run(url, model, prompts, load, on_record, stopped, on_tick, clock).run())
+    return run_to_end(_Run(url, model, prompts, load, on_record, stopped, on_tick, clock).run())
 
 
 class _Run:

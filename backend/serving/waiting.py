@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Callable
 from typing import Final
 
 from backend.errors import Cancelled, HeadwayError
+from backend.serving.asking import run_to_end
 from backend.serving.client import ServerGone, ServerInfo, ask_counters, ask_info, http_client, is_well
 from backend.serving.counters import DraftCounters
 from backend.serving.server import Server
@@ -54,7 +54,7 @@ def server_info(url: str) -> ServerInfo:
         async with http_client(url) as client:
             return await ask_info(client)
 
-    return asyncio.run(ask())
+    return run_to_end(ask())
 
 
 def server_counters(url: str) -> DraftCounters | None:
@@ -64,7 +64,7 @@ def server_counters(url: str) -> DraftCounters | None:
         async with http_client(url) as client:
             return await ask_counters(client)
 
-    return asyncio.run(ask())
+    return run_to_end(ask())
 
 
 def server_is_well(url: str, timeout_s: float = 2.0) -> bool:
@@ -74,7 +74,7 @@ def server_is_well(url: str, timeout_s: float = 2.0) -> bool:
         async with http_client(url) as client:
             return await is_well(client, timeout_s)
 
-    return asyncio.run(ask())
+    return run_to_end(ask())
 
 
 def _answers(url: str) -> bool:

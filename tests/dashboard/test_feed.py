@@ -80,7 +80,10 @@ def test_runs_jobs_and_the_whole_share_one_stream_and_resume(services: Services)
         return feed_text(topics, at, 1.0)
 
     async def all_of_it() -> Found:
-        return await read(stream({}), lambda found: bool(of(found, f"run:{run_id}", "end")))
+        def whole(found: Found) -> bool:
+            return bool(of(found, f"run:{run_id}", "end") and of(found, f"job:{job_id}", "metrics"))
+
+        return await read(stream({}), whole)
 
     async def rest_of_it(at: dict[str, str]) -> Found:
         return await read(stream(at), lambda found: bool(of(found, f"run:{run_id}", "end")))

@@ -154,7 +154,7 @@ FAULTS: dict[str, Fault] = {
     "map beside separate layers": Fault("medusa-map", key("original_lm_head", False), "medusa-map-unshared", "load"),
     "size of the map": Fault("medusa-map", key("truncated_vocab_size", 260), "medusa-map-size", "load"),
     "map out of range": Fault("medusa-map", changed("token_map", lambda t: t + 250), "map-range", "load"),
-    "map names tokens twice": Fault("medusa-map", changed("token_map", lambda t: t // 2 * 2), "map-duplicate", "silent"),
+    "map names twice": Fault("medusa-map", changed("token_map", lambda t: t // 2 * 2), "map-duplicate", "silent"),
     "map of floats": Fault("medusa-map", changed("token_map", lambda t: t.float()), "tensor-dtype", "load"),
     "a head saved twice": Fault(
         "medusa", tensor("blocks.1.layers.0.weight", lambda t: t["blocks.0.layers.0.weight"]), "tensors-identical",

@@ -117,7 +117,9 @@ def test_usage_counts_rows_and_bytes(capsys: pytest.CaptureFixture[str], home: P
     code, out, _ = _run(capsys, "usage")
     assert code == 0 and "runs 1" in out and str(home / "jobs") in out
     answer = json.loads(_run(capsys, "usage", "--json")[1])
-    assert answer["folder_bytes"] == {"jobs": 3_000, "features": 1_500, "answers": 0, "drafters": 3_000, "artifacts": 0}
+    assert answer["folder_bytes"] == {
+        "jobs": 3_000, "features": 1_500, "answers": 0, "drafters": 3_000, "versions": 0, "exports": 0, "artifacts": 0,
+    }  # fmt: skip
     assert answer["num_runs"] == 1 and answer["file_bytes"] > 0 and answer["free_bytes"] > 0
 
 

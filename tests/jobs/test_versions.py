@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 import app
 from backend.errors import HeadwayError
+from backend.jobs.short_process import ask
 from backend.jobs.version_files import answer, checked, described, differing
 from backend.jobs.version_words import to_check
 from backend.jobs.versions_command import one_of
@@ -60,6 +61,14 @@ def test_a_target_is_what_loading_it_would_say_it_is(tmp_path: Path, settings: S
     assert found["identity"] == loaded.identity.to_dict()
     assert found["num_parameters"] == loaded.num_parameters and found["model_type"] == "llama"
     assert described("tiny-llama", settings)["identity"]["weights_id"] == found["identity"]["weights_id"]
+
+
+def test_a_process_of_its_own_answers_or_says_why_not(settings: Settings) -> None:
+    request = {"home": str(settings.home), "cache": str(settings.cache), "action": "describe", "source": "./missing"}
+    with pytest.raises(HeadwayError, match="There is no target"):
+        ask("backend.jobs.version_files", request, 120.0, "Reading the files")
+    with pytest.raises(HeadwayError, match="Searching took too long"):
+        ask("backend.jobs.version_files", request, 0.0, "Searching")
 
 
 def test_versions_are_registered_labelled_and_noted(

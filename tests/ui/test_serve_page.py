@@ -84,7 +84,7 @@ def test_without_vllm_the_page_says_how_to_get_it_and_still_watches(url: str, st
     page.get_by_role("button", name="Watch a running server").click()
     page.locator("#hw-serve-url").locator("input, textarea").fill("http://127.0.0.1:8000")
     page.locator("#hw-serve-watch").click()
-    page.locator(".hw-serve .hw-job[data-status=queued]").wait_for()
+    page.locator(".hw-serve .hw-job[data-status=queued]:not([hidden])").wait_for()
     (job,) = store.list_jobs(kinds=["vllm"])
     assert job.config["url"] == "http://127.0.0.1:8000" and job.config["drafter"] == "none"
     assert page.locator(".hw-serve .hw-welcome").is_hidden()
@@ -96,7 +96,7 @@ def test_what_a_server_counts_is_drawn_as_it_comes(url: str, store: Store, brows
     page = opened(browser_page, url)
     page.locator(".hw-serve-figures").get_by_text("22.0").wait_for()
     assert page.locator(".hw-serve-bars li").count() == 3
-    assert page.locator(".hw-serve-charts svg").count() == 2
+    assert page.locator(".hw-serve-charts svg[role=img]").count() == 2
     assert "medusa, 3 tokens at a time" in page.locator(".hw-serve-address").inner_text()
     assert HOSTILE in page.locator(".hw-serve-address").inner_text()
     store.add_metrics(job.id, job.attempt, [(6, counts(31.5, [0.75, 0.25, 0.1]))])
@@ -115,7 +115,7 @@ def test_a_load_test_shows_its_curves_and_from_where_drafting_does_not_pay(
     job = running(store, "load-test", config, items)
     page = opened(browser_page, f"{url}?job={job.id}")
     page.get_by_text("Drafting pays up to 3.03 clients here").wait_for()
-    assert page.locator(".hw-serve-charts svg").count() == 2
+    assert page.locator(".hw-serve-charts svg[role=img]").count() == 2
     assert page.locator(".hw-serve table tbody tr").count() == 4
     row = page.locator(".hw-serve table tbody tr").nth(1).inner_text()
     assert "2.00" in row and "8 (1)" in row and "50 · 15 · 5" in row

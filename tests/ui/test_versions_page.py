@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backend.jobs.version_files import answer
 from backend.settings import Settings
 from backend.targets.tiny import tiny_checkpoint
 from dashboard.access import AccessPolicy
@@ -32,7 +34,11 @@ def store() -> Iterator[Store]:
 
 
 @pytest.fixture
-def url(store: Store, tmp_path: Path) -> Iterator[str]:
+def url(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    # Here and not in a process of its own, which loads PyTorch for each request.
+    monkeypatch.setattr(
+        "dashboard.versions.ask", lambda module, request, *_: {"found": json.loads(json.dumps(answer(request)))}
+    )
     places = Settings(tmp_path / "home", tmp_path / "cache")
     services = Services(ReplayEngine(steps_per_s=None), AccessPolicy.for_bind(), store, places=places)
     with serving(services) as address:
