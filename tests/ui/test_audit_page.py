@@ -60,7 +60,7 @@ def test_an_audit_is_started_and_its_verdict_read(url: str, store: Store, places
     for name, value in (("max_new_tokens", "10"), ("greedy_answers", "3"), ("limit", "4")):
         form.locator(f"[data-path={name}] input").evaluate(f"(one) => {{ one.value = '{value}'; }}")
     form.get_by_role("button", name="Audit", exact=True).click()
-    page.locator(".hw-audit .hw-job[data-status=queued]").wait_for()
+    page.locator(".hw-audit .hw-job[data-status=queued]:not([hidden])").wait_for()
     page.get_by_text("Nothing was looked at yet.").wait_for()
     (queued,) = store.list_jobs(kinds=["audit"])
     job = store.lease_job("host:1:x", job_id=queued.id)
