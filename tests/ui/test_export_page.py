@@ -89,7 +89,7 @@ def test_heads_are_handed_on_and_what_the_check_found_is_told(
     form.get_by_role("button", name="As YAML").click()
     page.locator("#hw-export-text pre", has_text="engine: vllm").wait_for()
     form.get_by_role("button", name="Export", exact=True).click()
-    page.locator(".hw-exported .hw-job[data-status=queued]").wait_for()
+    page.locator(".hw-exported .hw-job[data-status=queued]:not([hidden])").wait_for()
     assert page.locator(".hw-exported .hw-welcome").is_hidden()
     (job,) = store.list_jobs(kinds=["export"])
     assert job.device == "cpu" and f"job={job.id}" in page.url

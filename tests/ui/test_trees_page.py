@@ -124,7 +124,7 @@ def test_a_dragged_budget_is_followed_at_once(url: str, store: Store, browser_pa
         assert len(tree) == nodes
     assert len(asked) == before and len(page.evaluate("window.headway.treesMs")) >= 4
     page.get_by_role("button", name="Measure it").click()
-    page.locator(".hw-trees .hw-job[data-status=queued]").wait_for()
+    page.locator(".hw-trees .hw-job[data-status=queued]:not([hidden])").wait_for()
     (job,) = store.list_jobs(kinds=["evaluate"])
     assert len(json.loads(job.config["trees"][0])) == 12 and job.config["drafters"] == ["heads"]
     page.get_by_role("button", name="Fastest:").click()
@@ -139,7 +139,7 @@ def test_a_dragged_budget_is_followed_at_once(url: str, store: Store, browser_pa
     best.get_by_role("button", name="Copy as command").click()
     best.locator("pre", has_text="python app.py tune-tree --calibration").wait_for()
     best.get_by_role("button", name="Keep the fastest").click()
-    page.locator(".hw-trees .hw-job[data-status=queued]", has_text="Tune").wait_for()
+    page.locator(".hw-trees .hw-job[data-status=queued]:not([hidden])", has_text="Tune").wait_for()
     (kept,) = store.list_jobs(kinds=["tune-tree"])
     assert kept.config["cost"] == cost and kept.config["batch"] == 16
     leased = store.lease_job("host:1:x", job_id=kept.id)
