@@ -19,6 +19,7 @@ from storage.errors import StoreError, UnavailableError
 
 ROOM_BYTES = 64 << 20  #: of what waits, as JSON; Python's objects take a few times as much
 SLOW_S = 2.0  #: a write that takes longer is no longer waited for
+GRACE_S = 1.0  #: that closing waits longer, for a try which began in time
 PAUSE_S = (0.1, 2.0)  #: between tries, at first and at most
 log = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ class Keeper:
         with self._changed:
             self._closed, self._give_up_at = True, self._clock() + timeout_s
             self._changed.notify_all()
-        self._thread.join(timeout_s)
+        self._thread.join(timeout_s + GRACE_S)
         lost = sorted({write.kept.run_id for write in list(self._writes)})
         if lost:
             log.warning("%s could not be stored: %s", ", ".join(lost), self._try.said or "the database is slow")
@@ -154,6 +155,8 @@ class Keeper:
         pause, longest = self._pause_s
         while write.kept.error is None:
             with self._changed:
+                if self._given_up():
+                    return False
                 self._try.since = self._clock()
                 self._try.count += 1
                 again = self._try.count > 1
@@ -161,8 +164,7 @@ class Keeper:
                 write.call(again)
                 return True
             except UnavailableError as error:
-                if not self._try_later(str(error), pause):
-                    return False
+                self._wait_a_little(str(error), pause)
                 pause = min(2 * pause, longest)
             except StoreError as error:
                 write.kept.error = error
@@ -174,16 +176,17 @@ class Keeper:
                 )
         return True
 
-    def _try_later(self, said: str, pause_s: float) -> bool:
-        """Wait a little; False when it is time to give up."""
+    def _given_up(self) -> bool:
+        """Whether what waits is lost: it has been said so, and must not be stored after all."""
+        return self._give_up_at is not None and self._clock() >= self._give_up_at
+
+    def _wait_a_little(self, said: str, pause_s: float) -> None:
+        """Until the next try. `said`: what the store said of the last one."""
         with self._changed:
             self._try.said = said
             self._changed.notify_all()
             if self._give_up_at is None:
                 self._changed.wait_for(lambda: self._closed, pause_s)
-                return True
+                return
             left = self._give_up_at - self._clock()
-            if left <= 0:
-                return False
-        time.sleep(min(pause_s, left))
-        return True
+        time.sleep(max(0.0, min(pause_s, left)))

@@ -139,6 +139,7 @@ def test_a_database_that_stays_away_keeps_nobody_from_closing(
         assert follow(engine, run_id)[-1].kind == "result"
         engine.close(timeout_s=0.5)
         assert f"{run_id} could not be stored" in caplog.text
+    assert site.store.count_runs() == 0
 
 
 @pytest.mark.parametrize("name", ["create_run", "start_run", "append_steps", "finish_run"])

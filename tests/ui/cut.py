@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-#: A person's own prompts where they are listed, shortened to a line or two; a click shows the whole. And the numbers at
-#: a chart's lower axis: Plotly centres the last one on the axis' end, which may take some pixels of it.
-SHORTENED = ".hw-clip, td.prompt > a, .hw-recent-prompt, .xtick"
+#: A person's own prompts where they are listed, shortened to a line or two; a click shows the whole.
+SHORTENED = ".hw-clip, td.prompt > a, .hw-recent-prompt"
 
 CUT = """(shortened) => {
   const hides = (value) => value === "hidden" || value === "clip";
