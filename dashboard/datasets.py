@@ -21,7 +21,8 @@ from backend.jobs.mask_helper import MaskHelper
 from backend.settings import Settings
 from dashboard.jobs import Jobs
 from dashboard.presenters.datasets import answer_row, dataset_details, dataset_row, leak_report, prompt_row
-from dashboard.presenters.distill_form import TARGETS, distill_config, distill_fields, refused
+from dashboard.presenters.distill_form import distill_config, distill_fields, refused
+from dashboard.presenters.targets import offered_targets
 from dashboard.services import Services
 from dashboard.tasks import Progress
 
@@ -176,11 +177,8 @@ class Datasets:
     def _choices(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         """(prompt sets, targets) as (label, value)."""
         prompts = [(f"{one.name} ({one.num_rows:,})", one.id) for one in self._store.list_datasets(kind=PROMPTS)]
-        known = {value for _, value in TARGETS}
-        default = self._services.settings.default_target
-        sources = [default, *(version.source for version in self._store.list_versions())]
-        more = [(source, source) for source in dict.fromkeys(sources) if source and source not in known]
-        return prompts, [*TARGETS, *more]
+        sources = [self._services.settings.default_target, *(one.source for one in self._store.list_versions())]
+        return prompts, offered_targets(sources)
 
     def _paths(self) -> dict[str, str]:
         return {one.id: one.path for one in self._store.list_datasets(kind=PROMPTS)}

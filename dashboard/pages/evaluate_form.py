@@ -10,8 +10,8 @@ import gradio as gr
 from backend.errors import HeadwayError
 from dashboard.components.views import view
 from dashboard.pages.device_field import busy_note, device_field
+from dashboard.presenters.targets import TARGETS
 
-TARGETS = (("SmolLM2-135M-Instruct (built in)", "smollm2-135m"),)
 EXACT, TYPICAL = "rejection", "typical"
 
 

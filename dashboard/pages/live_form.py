@@ -9,6 +9,7 @@ import gradio as gr
 
 from dashboard.components.views import view
 from dashboard.presenters.form import ALL_LEVELS, CHAT, EXACT, OWN_TREE, RAW, TYPICAL, FormValues
+from dashboard.presenters.targets import TARGETS
 
 TREES = (OWN_TREE, "chain-2", "chain-4", "2x2x1", "4x2x1", "medusa-63", "eagle2")
 DEPTHS = (
@@ -16,7 +17,6 @@ DEPTHS = (
     ("0: draft nothing", "0"),
     *((f"{levels} level{'s' if levels > 1 else ''}", str(levels)) for levels in range(1, 9)),
 )
-TARGETS = (("SmolLM2-135M-Instruct (built in)", "smollm2-135m"),)
 DRAFTERS = (
     ("Medusa heads (built in)", "builtin-medusa"),
     ("Prompt lookup (n-gram)", "ngram"),

@@ -8,7 +8,8 @@ from typing import Any
 import gradio as gr
 
 from backend.errors import HeadwayError
-from dashboard.pages.trees_form import TARGETS, numbers
+from dashboard.pages.trees_form import numbers
+from dashboard.presenters.targets import TARGETS
 
 START_OWN = "own"  #: as the server of a measurement: vLLM is started for it
 OWN_WORDS = "Start vLLM for it"

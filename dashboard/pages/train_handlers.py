@@ -24,6 +24,7 @@ from backend.training.planner import decides, plan
 from backend.training.vocab_facts import vocabulary_facts
 from dashboard.jobs import Jobs
 from dashboard.presenters.schema_form import FormField, config_from, problems_of, typed_from
+from dashboard.presenters.targets import offered_targets
 from dashboard.presenters.train import (
     FAMILY,
     FIRST,
@@ -158,10 +159,7 @@ class TrainHandlers:
         except PERSONS_ERRORS:
             datasets = []
         first = self._services.settings.default_target
-        targets = [("SmolLM2-135M-Instruct (built in)", "smollm2-135m")]
-        if first != "smollm2-135m":
-            targets.insert(0, (first, first))
-        return train_fields(family, targets, answer_choices(datasets, BUILTIN_ANSWERS))
+        return train_fields(family, offered_targets([first]), answer_choices(datasets, BUILTIN_ANSWERS))
 
     def _form(self, typed: Mapping[str, Any], problems: Mapping[str, str], fill: bool = False) -> dict[str, Any]:
         fields = self.fields(typed.get(FAMILY) or None)

@@ -10,8 +10,7 @@ import gradio as gr
 from backend.errors import HeadwayError
 from dashboard.components.views import view
 from dashboard.pages.device_field import busy_note, device_field
-
-TARGETS = (("SmolLM2-135M-Instruct (built in)", "smollm2-135m"),)
+from dashboard.presenters.targets import TARGETS
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from backend.errors import HeadwayError
 from backend.jobs.configs import DistillJobConfig
 from dashboard.presenters.schema_form import FormField, config_from, form_fields, problems_of, with_choices
+from dashboard.presenters.targets import TARGETS
 
 LABELS = {
     "prompts": "Prompts", "max_new_tokens": "Longest answer", "out": "Answers file", "pack": "Packed file",
@@ -19,7 +20,6 @@ LABELS = {
 }  # fmt: skip
 MORE = ("limit", "name", "out", "pack", "device", "dtype", "trust_remote_code", "system")
 ORDER = ("target", "prompts", "temperatures", "max_new_tokens", "batch", "turns", "seed", *MORE)
-TARGETS = (("SmolLM2-135M-Instruct (built in)", "smollm2-135m"),)
 
 
 def distill_fields(prompts: Sequence[tuple[str, str]], targets: Sequence[tuple[str, str]] = TARGETS) -> list[FormField]:

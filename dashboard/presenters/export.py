@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backend.jobs.export_config import ExportJobConfig
-from dashboard.presenters.schema_form import FormField, form_fields, job_form, with_choices
+from dashboard.presenters.schema_form import FormField, form_fields, with_choices
 
 GROUPS: Final = (("what", "What is handed on"), ("where", "To whom"))
 ENGINES: Final = (
@@ -62,13 +62,6 @@ def tuned_choices(jobs: Iterable[Any], drafter: str) -> list[tuple[str, str]]:
         for job in jobs
         if (job.result or {}).get("drafter") == drafter and (job.result or {}).get("num_nodes")
     ]
-
-
-def form_value(
-    fields: Sequence[FormField], typed: Mapping[str, Any], problems: Mapping[str, str], fill: int
-) -> dict[str, Any]:
-    """What the form's view takes; a new `fill` writes `typed` into the fields."""
-    return job_form("export", "Export", GROUPS, fields, typed, problems, fill)
 
 
 def export_name(config: Mapping[str, Any]) -> str:

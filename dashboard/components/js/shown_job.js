@@ -14,7 +14,7 @@ export function mountPage(element, gradio, page) {
 /**
  * To derive from. A page gives `kind` (or several), `title` of the list, `quietestMs` between questions, and `step(done)`: what of the
  * progress has to change before it asks again. It has `welcome` and `shown`, puts `card`, `notes`, `conditions`, `csv` and
- * `json` where it likes, and says `reset()`, `addresses(id)` -> {csv, json}, and `async load(id)`.
+ * `json` where it likes, and says `reset()`, `async load(id)` and, where it has files to fetch, `addresses(id)` -> {csv, json}.
  */
 export class ShownJob {
   constructor(feed, { kind, title, quietestMs, step }) {
@@ -68,6 +68,10 @@ export class ShownJob {
     Object.assign(this.csv, { href: this.addresses(id).csv });
     Object.assign(this.json, { href: this.addresses(id).json });
     this._load();
+  }
+
+  addresses() {
+    return { csv: "", json: "" };
   }
 
   complain(sentence) {

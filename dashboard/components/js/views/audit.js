@@ -39,10 +39,6 @@ class Page extends ShownJob {
     this.result.replaceChildren();
   }
 
-  addresses() {
-    return { csv: "", json: "" };
-  }
-
   async load(id) {
     try {
       const data = await this.feed.ask(`/headway/audits/${encodeURIComponent(id)}`);

@@ -29,10 +29,6 @@ class Page extends ShownJob {
     this.result.replaceChildren();
   }
 
-  addresses() {
-    return { csv: "", json: "" };
-  }
-
   async load(id) {
     try {
       const job = await this.feed.ask(`/headway/jobs/${encodeURIComponent(id)}`);
