@@ -44,7 +44,7 @@ def annotate_version(session: Session, id: str, **changes: str | None) -> None:
         if above == id:
             raise ValueError(f"the version {id} can't be made from itself")
         above = get_version(session, above).parent_id
-    row = session.get_one(Version, id)  # through the row: who reads it again in this session sees the change
+    row = session.get_one(Version, id)  # through the row, so that who has read it before sees the change
     for name, value in changes.items():
         if value is not None:
             setattr(row, name, value)

@@ -7,14 +7,13 @@ and is exact either way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
 
 from backend.drafters.base import Around, Draft, DraftContext, Drafter
 from backend.errors import HeadwayError
-from backend.trees import AdaptiveShape, DraftTree, TreeShape, chain
+from backend.trees import AdaptiveShape, DraftTree, TreeShape
 from backend.trees.tree import PADDING
 
 
@@ -27,58 +26,42 @@ def refuse_sampled(sampled: bool) -> None:
         )
 
 
-def adapt(drafter: Drafter, tree: AdaptiveShape) -> AdaptiveDrafter:
-    """A drafter with this tree. Raises HeadwayError for a shape it can't fill."""
-    return AdaptiveDrafter(drafter.with_shape(tree.shape), tree.stops, dict(tree.depths))
-
-
 class AdaptiveDrafter(Around):
-    """`thresholds[d - 1]`: the product of the first d guesses' probabilities that a level d + 1 needs; none: no stops.
-    `depths`: from how many rows on how deep is drafted; 0 drafts nothing. More rows than named take the last depth.
-
-    Raises HeadwayError for thresholds on a tree that is no chain, or with sampled children.
+    """`inner`, drafting no more of `adaptive` than pays. Raises HeadwayError for a shape that it can't fill, and for
+    stops with sampled children.
     """
 
-    def __init__(
-        self, inner: Drafter, thresholds: Sequence[float] = (), depths: Mapping[int, int] | None = None
-    ) -> None:
-        if thresholds:
+    def __init__(self, inner: Drafter, adaptive: AdaptiveShape) -> None:
+        if adaptive.stops:
             refuse_sampled(inner.sampled)
-            if inner.shape != chain(inner.shape.max_depth):
-                raise HeadwayError("Stops by confidence work along a chain; choose a tree such as chain-4.")
-        super().__init__(inner)
-        self._thresholds, self._depths = tuple(thresholds), sorted((depths or {}).items())
-
-    @property
-    def adaptive(self) -> AdaptiveShape:
-        """The tree as it may be asked for."""
-        return AdaptiveShape(self.shape, self._thresholds, tuple(self._depths))
+        super().__init__(inner.with_shape(adaptive.shape))
+        self.adaptive = adaptive
 
     @property
     def inner(self) -> Drafter:
         return self._inner
 
     def with_shape(self, shape: TreeShape) -> AdaptiveDrafter:
-        return AdaptiveDrafter(self._inner.with_shape(shape), self._thresholds, dict(self._depths))
+        return AdaptiveDrafter(self._inner, self.adaptive.of(shape))
 
     def with_sampled(self, sampled: bool) -> AdaptiveDrafter:
-        return AdaptiveDrafter(self._inner.with_sampled(sampled), self._thresholds, dict(self._depths))
+        return AdaptiveDrafter(self._inner.with_sampled(sampled), self.adaptive)
 
     def draft(self, context: DraftContext) -> Draft:
         # Asked with depth 0, drafters that keep a cache still read what was committed.
         depth = min(context.max_depth, self._depth_for(len(context.tokens)))
         made = self._inner.draft(replace(context, max_depth=depth))
-        return self._stopped(made) if self._thresholds and made.tree.width > 1 else made
+        return self._stopped(made) if self.adaptive.stops and made.tree.width > 1 else made
 
     def _depth_for(self, rows: int) -> int:
-        reached = [depth for first, depth in self._depths if first <= rows]
+        reached = [depth for first, depth in self.adaptive.depths if first <= rows]
         return reached[-1] if reached else self.shape.max_depth
 
     def _stopped(self, made: Draft) -> Draft:
         """Every row's chain up to where the confidence no longer carries; columns that no row uses are cut off."""
         tree, levels = made.tree, made.tree.width - 1
         carried = made.draft_prob[:, 1:].nan_to_num(1.0).cumprod(dim=1)  # [B, D]
-        bars = torch.tensor([*self._thresholds, *([0.0] * levels)][: levels - 1], device=carried.device)
+        bars = torch.tensor([*self.adaptive.stops, *([0.0] * levels)][: levels - 1], device=carried.device)
         going = (carried[:, : levels - 1] >= bars).cumprod(dim=1)
         kept = torch.minimum(1 + going.sum(dim=1), tree.num_nodes)  # [B]
         # Where asking is free, nobody verifies padding; elsewhere it would make the host wait for the device.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from backend.drafters.adaptive import AdaptiveDrafter, adapt
+from backend.drafters.adaptive import AdaptiveDrafter
 from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import META, DrafterMeta, read_meta
 from backend.drafters.draft_model.drafter import OpenTarget, load_draft_model
@@ -111,7 +111,7 @@ def with_tree(drafter: Drafter, tree: Tree | None) -> Drafter:
     if isinstance(drafter, AdaptiveDrafter):
         drafter = drafter.inner
     if isinstance(tree, AdaptiveShape):
-        return adapt(drafter, tree)
+        return AdaptiveDrafter(drafter, tree)
     if isinstance(tree, TreeShape):
         return drafter.with_shape(tree)
     grow = getattr(drafter, "with_dynamic", None)

@@ -10,8 +10,6 @@ from backend.engine.protocol import RuleName
 from backend.errors import HeadwayError
 from backend.jobs.configs import Name, TargetConfig, Text
 
-SETUP = "setup"  #: key of the item that says under which conditions the answers were given
-
 
 class AuditJobConfig(TargetConfig):
     """One drafter with one tree and rule: does it leave the target's output as it is?"""

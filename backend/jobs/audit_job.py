@@ -15,23 +15,25 @@ from typing import Any
 from backend.acceptance import Rule, SamplingSettings
 from backend.analysis.audit import NUM_TESTS, WORLD_SAMPLES, Level, greedy_answers, judge, sampled_answers, world
 from backend.analysis.ranks import Tally
-from backend.data.prompts import Prompt, read_prompts
+from backend.data.prompts import read_prompts
 from backend.decoding.loop import DecodeSettings
 from backend.drafters.base import Drafter
 from backend.drafters.registry import tree_of
 from backend.engine.protocol import DecodeRequest
 from backend.engine.remember import register_version
 from backend.engine.workbench import Workbench
-from backend.errors import Cancelled, HeadwayError
-from backend.jobs.asking import first_question
-from backend.jobs.audit_config import SETUP, AuditJobConfig
+from backend.errors import Cancelled
+from backend.jobs.asking import questions_that_fit
+from backend.jobs.audit_config import AuditJobConfig
 from backend.jobs.audit_page import as_page
 from backend.jobs.context import JobContext
+from backend.jobs.going_on import begin
 from backend.jobs.opening import holding
 from backend.jobs.places import write_result
 from backend.jobs.tune_conditions import measured_with
 from backend.targets.target import Target
 from backend.trees import TreeShape
+from backend.tuning.calibrating import is_parallel
 
 FILE, PAGE = "certificate.json", "certificate.html"
 OWN_PROMPTS = Path(__file__).parents[2] / "prompts" / "heldout.jsonl"
@@ -55,14 +57,15 @@ def run(config: AuditJobConfig, context: JobContext) -> dict[str, Any]:
         target=config.target, drafter=config.drafter, tree=config.tree, sampled=config.sampled, force=config.force
     )
     drafter, warnings = bench.drafter(request, target)
-    prompts = _prompts(target, drafter, listed, config.max_new_tokens)
+    questions = questions_that_fit(target, listed, config.max_new_tokens + drafter.shape.max_depth)
+    prompts = {one.number: one.ids for one in questions}
     conditions = measured_with(target, config.drafter, drafter) | {
         "prompts": {Path(path).name: content for path, content in hashes.items()},
         "num_prompts": len(prompts),
         "warnings": warnings,
         "settings": config.model_dump(mode="json", exclude={"prompts", "out", "name", "target", "drafter", "device"}),
     }
-    _begin(context, conditions, target)
+    begin(context, {"conditions": conditions}, target, "audit")
     level = Level(config.alpha, config.power, config.total_variation)
     rule, sampling = _rule(config), _sampling(config)
     with holding(context, target, f"auditing {drafter.name}"):
@@ -70,10 +73,9 @@ def run(config: AuditJobConfig, context: JobContext) -> dict[str, Any]:
         _sample(config, context, target, drafter, prompts, level.needed(NUM_TESTS))
     tree = tree_of(drafter)
     context.progress(1, 1, "", "the world of tables")
-    parallel = drafter.family in ("medusa", "peagle")
     tables = None
     if rule.exact and isinstance(tree, TreeShape):
-        tables = world(tree, config.sampled, parallel, sampling, config.seed, WORLD_SAMPLES)
+        tables = world(tree, config.sampled, is_parallel(drafter), sampling, config.seed, WORLD_SAMPLES)
     items = context.items()
     findings = judge(rule, _found(items, "greedy"), _found(items, "sampled"), tables, level)
     return _written(config, context, findings, conditions)
@@ -85,33 +87,6 @@ def _rule(config: AuditJobConfig) -> Rule:
 
 def _sampling(config: AuditJobConfig) -> SamplingSettings:
     return SamplingSettings(config.temperature, config.top_k, config.top_p, config.min_p, config.repetition_penalty)
-
-
-def _prompts(target: Target, drafter: Drafter, listed: list[Prompt], new_tokens: int) -> dict[int, list[int]]:
-    """Number -> token ids, of the prompts that leave room for an answer."""
-    room = new_tokens + drafter.shape.max_depth
-    asked = ((number, first_question(target, prompt, room)) for number, prompt in enumerate(listed))
-    found = {number: ids for number, ids in asked if ids is not None}
-    if not found:
-        raise HeadwayError(
-            f"None of the {len(listed)} prompts leaves room for {room} more tokens in the context of {target.name}; "
-            "ask for shorter answers or take other prompts."
-        )
-    return found
-
-
-def _begin(context: JobContext, conditions: dict[str, Any], target: Target) -> None:
-    """Keep the conditions, or see that they are those of the attempt before and go on as it did."""
-    before = context.items().get(SETUP)
-    plain = json.loads(json.dumps(conditions))
-    if before is None:
-        context.item(SETUP, plain)
-        return
-    if any(before.get(key) != plain.get(key) for key in ("version", "drafter", "prompts", "dtype")):
-        raise HeadwayError(
-            "This audit can't go on: the target, the drafter or a prompt file changed since it began; start anew."
-        )
-    target.min_width = int(before["min_width"])  # another width may round differently
 
 
 def _greedy(

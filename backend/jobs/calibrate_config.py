@@ -8,7 +8,6 @@ from pydantic import Field
 
 from backend.jobs.configs import Name, TargetConfig, Text
 
-SETUP = "setup"  #: key of the item that says under which conditions the answers were given
 Temperature = Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)]
 
 

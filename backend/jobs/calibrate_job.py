@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from backend.data.prompts import Prompt, read_prompts
+from backend.data.prompts import read_prompts
 from backend.engine.protocol import DecodeRequest
 from backend.engine.remember import register_version
 from backend.engine.workbench import Workbench
 from backend.errors import Cancelled, HeadwayError
-from backend.jobs.asking import first_question
-from backend.jobs.calibrate_config import SETUP, CalibrateJobConfig
+from backend.jobs.asking import Question, questions_that_fit
+from backend.jobs.calibrate_config import CalibrateJobConfig
 from backend.jobs.context import JobContext
+from backend.jobs.going_on import SETUP, begin
 from backend.jobs.opening import holding
 from backend.jobs.places import write_result
 from backend.jobs.tune_conditions import measured_with
@@ -31,19 +31,6 @@ from backend.tuning.tuned import predicted
 
 FILE = "calibration.json"
 CHUNK = 4  #: times the batch: prompts that are handed to one decode
-
-
-@dataclass(frozen=True)
-class Question:
-    """A prompt that fits, as token ids; `number` decides its chance."""
-
-    number: int
-    prompt: Prompt
-    ids: list[int]
-
-    def key(self, temperature: float) -> str:
-        """The name of its item: the same in every attempt."""
-        return f"T{temperature:g}|{self.number}"
 
 
 def run(config: CalibrateJobConfig, context: JobContext) -> dict[str, Any]:
@@ -62,51 +49,21 @@ def run(config: CalibrateJobConfig, context: JobContext) -> dict[str, Any]:
     request = DecodeRequest(target=config.target, drafter=config.drafter, force=config.force)
     drafter, warnings = bench.drafter(request, target)
     wide = wide_tree(drafter, config.nodes, config.ranks, config.depth)
-    questions, left_out = _questions(target, listed, config.max_new_tokens + wide.shape.max_depth)
+    questions = questions_that_fit(target, listed, config.max_new_tokens + wide.shape.max_depth)
     conditions = measured_with(target, config.drafter, drafter) | {
         "prompts": {Path(path).name: content for path, content in hashes.items()},
         "num_prompts": len(questions),
-        "left_out": left_out,
+        "left_out": len(listed) - len(questions),
         "warnings": warnings,
         "temperatures": list(config.temperatures),
         "max_new_tokens": config.max_new_tokens,
         "seed": config.seed,
     }
     setup = {"conditions": conditions, "shape": wide.shape.to_json(), "ranks": wide.ranks, "parallel": wide.parallel}
-    _begin(context, setup, target)
+    begin(context, setup, target, "calibration")
     with holding(context, target, f"calibrating {drafter.name}"):
         _answer_missing(config, context, target, wide, questions)
     return _finished(config, context, wide, conditions)
-
-
-def _begin(context: JobContext, setup: dict[str, Any], target: Target) -> None:
-    """Keep the conditions, or see that they are those of the attempt before and go on as it did."""
-    before = context.items().get(SETUP)
-    plain = json.loads(json.dumps(setup))
-    if before is None:
-        context.item(SETUP, plain)
-        return
-    same = ("version", "drafter", "prompts", "dtype")
-    if any(before["conditions"].get(key) != plain["conditions"].get(key) for key in same):
-        raise HeadwayError(
-            "This calibration can't go on: the target, the drafter or a prompt file changed since it began; start anew."
-        )
-    target.min_width = int(before["conditions"]["min_width"])  # another width may round differently
-
-
-def _questions(target: Target, prompts: list[Prompt], room: int) -> tuple[list[Question], int]:
-    """The prompts that leave `room` tokens, and how many do not."""
-    found = []
-    for number, prompt in enumerate(prompts):
-        ids = first_question(target, prompt, room)
-        if ids is not None:
-            found.append(Question(number, prompt, ids))
-    if not found:
-        raise HeadwayError(
-            f"None of the {len(prompts)} prompts leaves room for {room} more tokens in the context of {target.name}; "
-            "ask for shorter answers or take other prompts."
-        )
-    return found, len(prompts) - len(found)
 
 
 def _answer_missing(
@@ -115,7 +72,7 @@ def _answer_missing(
     done = set(context.items())
     total, answered = len(questions) * len(config.temperatures), 0
     for temperature in config.temperatures:
-        missing = [one for one in questions if one.key(temperature) not in done]
+        missing = [one for one in questions if one.key(f"T{temperature:g}") not in done]
         answered += len(questions) - len(missing)
         for chunk in _chunks(missing, CHUNK * config.batch):
             context.progress(answered, total, "answers", f"T = {temperature:g}")
@@ -133,7 +90,7 @@ def _answer_missing(
                 context.should_stop,
             )
             for number, walk in found:
-                context.item(by_number[number].key(temperature), walk.to_dict())
+                context.item(by_number[number].key(f"T{temperature:g}"), walk.to_dict())
                 answered += 1
                 context.progress(answered, total, "answers", f"T = {temperature:g}")
             if context.should_stop():

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,37 +21,24 @@ from backend.engine.protocol import DecodeRequest
 from backend.engine.remember import register_version
 from backend.engine.workbench import Workbench
 from backend.errors import Cancelled, HeadwayError
-from backend.jobs.asking import first_question
+from backend.jobs.asking import Question, questions_that_fit
 from backend.jobs.compare_config import CompareServingConfig
 from backend.jobs.context import JobContext
+from backend.jobs.going_on import begin
 from backend.jobs.opening import holding
 from backend.jobs.places import write_result
 from backend.jobs.served import Served, device_held, prepare, running
 from backend.jobs.tune_conditions import measured_with
-from backend.serving.asking import run_to_end
 from backend.serving.client import Completion, base_url, complete, http_client
 from backend.serving.distilling import request_of
 from backend.serving.environment import VllmEnvironment, find_vllm
+from backend.serving.run_to_end import run_to_end
 from backend.serving.server import LOG
 from backend.serving.side_by_side import Drafted, Pair, compare, from_histogram
 from backend.serving.waiting import server_counters, server_info
 
 FILE: Final = "comparison.json"
-SETUP: Final = "setup"
 OWN, PLAIN, DRAFTS = "own", "plain", "with drafts"
-
-
-@dataclass(frozen=True)
-class Question:
-    """A prompt that fits on both sides, as token ids."""
-
-    number: int
-    prompt: Prompt
-    ids: list[int]
-
-    def key(self, side: str) -> str:
-        """The name of its item."""
-        return f"{side}|{self.number}"
 
 
 def run(config: CompareServingConfig, context: JobContext) -> dict[str, Any]:
@@ -66,8 +52,8 @@ def run(config: CompareServingConfig, context: JobContext) -> dict[str, Any]:
     listed = [prompt for file in files for prompt in read_prompts(file, config.limit).prompts]
     served = prepare(config, context) if config.url is None else None
     depth = _depth(config, served)
-    questions, conditions = _own(config, context, listed, depth)
-    conditions |= {"prompts": {Path(path).name: content for path, content in hashes.items()}}
+    named = {Path(path).name: content for path, content in hashes.items()}
+    questions, conditions = _own(config, context, listed, named, depth)
     _ask_servers(config, context, vllm, served, questions)
     return _finished(config, context, served, questions, conditions)
 
@@ -85,7 +71,7 @@ def _depth(config: CompareServingConfig, served: Served | None) -> int:
 
 
 def _own(
-    config: CompareServingConfig, context: JobContext, listed: Sequence[Prompt], depth: int
+    config: CompareServingConfig, context: JobContext, listed: Sequence[Prompt], files: Mapping[str, str], depth: int
 ) -> tuple[list[Question], dict[str, Any]]:
     """Headway's side: the questions, and under which conditions it answered."""
     bench = Workbench(
@@ -97,14 +83,10 @@ def _own(
     request = DecodeRequest(target=config.target, drafter=config.drafter, tree=f"chain-{depth}")
     drafter, warnings = bench.drafter(request, target)
     room = config.max_new_tokens + depth
-    limit = min(target.max_context, config.max_model_len)
-    questions = []
-    for number, prompt in enumerate(listed):
-        ids = first_question(target, prompt, room)
-        if ids is not None and len(ids) + room <= limit:
-            questions.append(Question(number, prompt, ids))
-    if not questions:
-        raise HeadwayError(f"None of the {len(listed)} prompts leaves room for {room} more tokens; take other prompts.")
+    questions = questions_that_fit(target, listed, room, config.max_model_len)
+    conditions = measured_with(target, config.drafter, drafter)
+    conditions |= {"warnings": warnings, "depth": depth, "prompts": dict(files)}
+    begin(context, {"conditions": conditions}, target, "comparison")
     missing = [one for one in questions if one.key(OWN) not in context.items()]
     with holding(context, target, f"comparing {drafter.name} with vLLM"):
         settings = DecodeSettings(config.max_new_tokens, Rule("greedy"))
@@ -119,7 +101,6 @@ def _own(
                 done = sum(one.key(OWN) in context.items() for one in questions)
                 context.progress(done, 3 * len(questions), "answers", "Headway")
         _stop_here(context)
-    conditions = measured_with(target, config.drafter, drafter) | {"warnings": warnings, "depth": depth}
     del target, drafter
     bench.clear()  # the server needs the memory
     return questions, conditions

@@ -27,7 +27,7 @@ from backend.engine.protocol import DecodeRequest
 from backend.engine.remember import register_version
 from backend.engine.workbench import Workbench
 from backend.errors import Cancelled, HeadwayError
-from backend.jobs.asking import first_question
+from backend.jobs.asking import questions_that_fit
 from backend.jobs.bystanders import Bystanders
 from backend.jobs.context import JobContext
 from backend.jobs.evaluate_config import SETUP, Block, EvaluateJobConfig, blocks, contender_key
@@ -215,18 +215,8 @@ def _contenders(config: EvaluateJobConfig, bench: Workbench, target: Target) -> 
 
 def _encoded(target: Target, prompts: Sequence[Prompt], num_broken: int, room: int) -> PromptSet:
     """What is asked first; prompts that don't fit are left out for every contender alike."""
-    kept, ids = [], []
-    for prompt in prompts:
-        encoded = first_question(target, prompt, room)
-        if encoded is not None:
-            kept.append(prompt)
-            ids.append(encoded)
-    if not kept:
-        raise HeadwayError(
-            f"None of the {len(prompts)} prompts leaves room for {room} more tokens in the context of {target.name}; "
-            "ask for fewer new tokens or take other prompts."
-        )
-    return PromptSet(kept, ids, num_broken, len(prompts) - len(kept))
+    kept = questions_that_fit(target, prompts, room)
+    return PromptSet([one.prompt for one in kept], [one.ids for one in kept], num_broken, len(prompts) - len(kept))
 
 
 def _skipped_batches(config: EvaluateJobConfig, sets: dict[str, PromptSet]) -> list[str]:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from backend.errors import HeadwayError
-from backend.serving.asking import run_to_end
 from backend.serving.client import Completion, complete, http_client
 from backend.training.config import DistillConfig
 from backend.training.distill import Answerer
@@ -39,7 +38,7 @@ def endpoint_answerer(url: str, model: str, end_tokens: Collection[int]) -> Answ
 
         def work() -> None:
             try:
-                run_to_end(_ask_all(url, model, prompts, temperature, config, frozenset(end_tokens), done.put, stop))
+                asyncio.run(_ask_all(url, model, prompts, temperature, config, frozenset(end_tokens), done.put, stop))
                 done.put(None)
             except BaseException as error:
                 done.put(error)

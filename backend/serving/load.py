@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 from backend.errors import Cancelled, HeadwayError
-from backend.serving.asking import run_to_end
 from backend.serving.client import ServerGone, ask_counters, http_client, is_well, streamed
 from backend.serving.counters import DraftCounters
+from backend.serving.run_to_end import run_to_end
 
 WATCH_S: Final = 0.5
 SILENT_S: Final = 30.0  #: so long without health and without a piece of any answer, a server counts as gone

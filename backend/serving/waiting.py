@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Final
 
 from backend.errors import Cancelled, HeadwayError
-from backend.serving.asking import run_to_end
 from backend.serving.client import ServerGone, ServerInfo, ask_counters, ask_info, http_client, is_well
 from backend.serving.counters import DraftCounters
+from backend.serving.run_to_end import run_to_end
 from backend.serving.server import Server
 
 LOOK_S: Final = 0.5

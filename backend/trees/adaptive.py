@@ -53,7 +53,10 @@ class AdaptiveShape:
 
     def cut(self, depth: int) -> AdaptiveShape:
         """The same with at most `depth` levels."""
-        shape = self.shape.cut(depth)
+        return self.of(self.shape.cut(depth))
+
+    def of(self, shape: TreeShape) -> AdaptiveShape:
+        """The same stops, as far as they reach, and depths for another shape."""
         return AdaptiveShape(shape, self.stops[: max(0, shape.max_depth - 1)], self.depths)
 
     def to_json(self) -> dict[str, dict[str, Any]]:

@@ -44,13 +44,18 @@ class WideTree:
         return self.drafter.shape
 
 
+def is_parallel(drafter: Drafter) -> bool:
+    """Whether its candidates of a depth are the same under every path."""
+    return drafter.family in PARALLEL or bool(getattr(drafter, "parallel", False))
+
+
 def wide_tree(drafter: Drafter, nodes: int, ranks: int, depth: int = MAX_DEPTH) -> WideTree:
     """The drafter with the widest tree that it can fill: up to `nodes` nodes and `ranks` candidates a node.
 
     Raises HeadwayError for one that drafts nothing.
     """
     drafter = drafter.with_sampled(False)
-    parallel = drafter.family in PARALLEL or bool(getattr(drafter, "parallel", False))
+    parallel = is_parallel(drafter)
     error: HeadwayError | None = None
     for levels in range(min(depth, MAX_DEPTH), 0, -1):
         for shape in (_comb(levels, ranks) if parallel else _bush(levels, nodes, ranks), chain(levels)):

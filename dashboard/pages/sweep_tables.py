@@ -21,6 +21,7 @@ from backend.sweeps.ledger import Ledger, table_rows
 from backend.sweeps.trial import trial_from_dict
 from dashboard.answers import answer, download
 from dashboard.jobs import Jobs
+from dashboard.presenters.as_csv import as_csv
 from dashboard.presenters.jobs import job_details
 from dashboard.presenters.sweep import sweep_view
 
@@ -121,17 +122,12 @@ def _file(sweeps: Sweeps, job_id: str, form: str) -> Response:
 
 def sweep_csv(rows: list[dict[str, Any]]) -> str:
     """A line a trial: number, state, what was turned, what was measured."""
-    import csv
-    import io
-
     knobs = list(dict.fromkeys(name for one in rows for name in one["values"]))
     figures = list(dict.fromkeys(name for one in rows for name in one["figures"]))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["trial", "state", "reference", "front", "feasible", *knobs, *figures, "reason"])
+    listed = []
     for one in rows:
-        values = [one["values"].get(name, "") for name in knobs]
-        measured = ["" if one["figures"].get(name) is None else one["figures"][name] for name in figures]
+        values = [one["values"].get(name) for name in knobs]
+        measured = [one["figures"].get(name) for name in figures]
         marks = [one["reference"], one["front"], one["feasible"]]
-        writer.writerow([one["number"], one["state"], *marks, *values, *measured, one["reason"] or ""])
-    return text.getvalue()
+        listed.append([one["number"], one["state"], *marks, *values, *measured, one["reason"]])
+    return as_csv(["trial", "state", "reference", "front", "feasible", *knobs, *figures, "reason"], listed)

@@ -4,9 +4,7 @@ what stored runs and evaluations are when they are compared. Pure functions of r
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +14,9 @@ from backend.analysis.comparing import RIGHT, Answer, Comparison, Key, Line, Sho
 from backend.analysis.counts import PromptCounts
 from backend.analysis.verdict import Verdict
 from backend.data.messages import asked_hash
+from dashboard.presenters.as_csv import as_csv
 from dashboard.presenters.evaluation import contender_name
-from dashboard.presenters.run_table import differences, flattened, harmless, settings_of
+from dashboard.presenters.run_table import differences, flattened, settings_of
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 #: figure -> (heading, what it says, digits after the point, unit)
@@ -285,17 +284,15 @@ COLUMNS = ("part", "part_value", "prompts", "figure", "side", "name", "value", "
 
 def comparison_csv(view: Mapping[str, Any]) -> str:
     """A line a figure and side, of all prompts first, then of each split; differences are to the reference."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
     parts = [("all", "", view["common"], [*view["figures"], *view["depths"]])]
     parts += [(one["by"], one["value"], one["prompts"], one["figures"]) for one in view["splits"]]
-    for by, value, prompts, lines in parts:
-        for line in lines:
-            for side, one in zip(view["sides"], line["sides"], strict=True):
-                row = [by, value, prompts, line["name"], side["letter"], side["title"], *_numbers(one)]
-                writer.writerow(["" if cell is None else harmless(cell) for cell in row])
-    return text.getvalue()
+    rows = (
+        [by, value, prompts, line["name"], side["letter"], side["title"], *_numbers(one)]
+        for by, value, prompts, lines in parts
+        for line in lines
+        for side, one in zip(view["sides"], line["sides"], strict=True)
+    )
+    return as_csv(COLUMNS, rows)
 
 
 def _numbers(one: Mapping[str, Any]) -> Iterable[Any]:

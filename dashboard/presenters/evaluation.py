@@ -4,13 +4,12 @@ time it takes. Pure functions of a job's items; loads no model code.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from backend.analysis.evaluation import MEAN, PLAIN, Row
+from dashboard.presenters.as_csv import as_csv
 
 BUSY = 0.15  #: share of the processors that other programs may use before a row says so
 FEW = 5  #: prompts below which there is no interval
@@ -171,9 +170,7 @@ COLUMNS = (
 
 def evaluation_csv(rows: Iterable[Row]) -> str:
     """A line a row; counts per depth are joined with blanks."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    listed = []
     for row in rows:
         values: dict[str, Any] = row.to_dict()
         for name in ("acceptance", "speedup"):
@@ -181,8 +178,8 @@ def evaluation_csv(rows: Iterable[Row]) -> str:
             values |= {f"{name}_low": between.get("low"), f"{name}_high": between.get("high")}
         for name in ("accepted_per_depth", "drafted_per_depth"):
             values[name] = " ".join(map(str, values[name]))
-        writer.writerow(["" if values[name] is None else values[name] for name in COLUMNS])
-    return text.getvalue()
+        listed.append([values[name] for name in COLUMNS])
+    return as_csv(COLUMNS, listed)
 
 
 @dataclass(frozen=True)

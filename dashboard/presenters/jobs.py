@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+from dashboard.presenters.as_csv import as_csv
 
 #: status -> the actions that make sense then
 ACTIONS: dict[str, tuple[str, ...]] = {
@@ -76,12 +76,8 @@ def metric_columns(rows: Iterable[Any]) -> list[str]:
 def metrics_csv(rows: Sequence[Any]) -> str:
     """A line a step, a column a metric; empty where a step has none."""
     columns = metric_columns(rows)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["step", *columns])
-    for row in sorted(rows, key=lambda row: row.step):
-        writer.writerow([row.step, *(row.values.get(name, "") for name in columns)])
-    return text.getvalue()
+    listed = sorted(rows, key=lambda row: row.step)
+    return as_csv(["step", *columns], ([row.step, *(row.values.get(name) for name in columns)] for row in listed))
 
 
 def metrics_json(rows: Sequence[Any]) -> list[dict[str, Any]]:

@@ -4,12 +4,11 @@ records.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dashboard.presenters.as_csv import as_csv
 from dashboard.presenters.runs import run_row
 
 #: name in the address -> (heading, what the store groups by)
@@ -79,18 +78,8 @@ def table_row(run: Any) -> dict[str, Any]:
 
 def table_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """The columns of COLUMNS, tags with a space between; empty where a run has no number."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in rows:
-        values = {**row, "tags": " ".join(row["tags"])}
-        writer.writerow(["" if values[name] is None else harmless(values[name]) for name in COLUMNS])
-    return text.getvalue()
-
-
-def harmless(value: Any) -> Any:
-    """Text that a spreadsheet would take for a formula gets an apostrophe before it."""
-    return "'" + value if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    listed = ({**row, "tags": " ".join(row["tags"])} for row in rows)
+    return as_csv(COLUMNS, ([row[name] for name in COLUMNS] for row in listed))
 
 
 def group_row(group: Any, by: str, labels: Mapping[str, str]) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from backend.serving.environment import VllmEnvironment
+from dashboard.presenters.as_csv import as_csv
 
 KINDS: Final = ("vllm", "load-test", "compare-serving")
 _BUILDS: Final = {"cpu": "CPU build", "cuda": "CUDA"}
@@ -66,23 +65,18 @@ def speculation_words(server: Mapping[str, Any]) -> str:
 
 def load_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """A line an arm and load."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     depth = max((len((row.get("drafts") or {}).get("rates", [])) for row in rows), default=0)
     times = [f"{name}_{which}" for name in _TIMES for which in ("p50", "p95", "p99")]
-    writer.writerow([*_CSV, *times, *(f"position_{place}" for place in range(1, depth + 1))])
+    head = [*_CSV, *times, *(f"position_{place}" for place in range(1, depth + 1))]
+    listed = []
     for row in rows:
         rates = (row.get("drafts") or {}).get("rates", [])
-        spent = [(row.get(name) or {}).get(which, "") for name in _TIMES for which in ("p50", "p95", "p99")]
-        writer.writerow([*(row.get(name) for name in _CSV), *spent, *rates, *[""] * (depth - len(rates))])
-    return text.getvalue()
+        spent = [(row.get(name) or {}).get(which) for name in _TIMES for which in ("p50", "p95", "p99")]
+        listed.append([*(row.get(name) for name in _CSV), *spent, *rates, *[None] * (depth - len(rates))])
+    return as_csv(head, listed)
 
 
 def positions_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """A line a position of a comparison."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     names = ("position", "own", "served", "difference", "own_steps", "served_steps")
-    writer.writerow(names)
-    writer.writerows([row[name] for name in names] for row in rows)
-    return text.getvalue()
+    return as_csv(names, ([row[name] for name in names] for row in rows))

@@ -26,6 +26,10 @@ def heads() -> Drafter:
     return random_medusa(TARGET, chain(3))
 
 
+def adapted(stops: tuple[float, ...] = (), depths: tuple[tuple[int, int], ...] = ()) -> AdaptiveDrafter:
+    return AdaptiveDrafter(heads(), AdaptiveShape(chain(3), stops, depths))
+
+
 def run(drafter: Drafter, batch: int = 1) -> tuple[list[list[int]], list[StepTrace]]:
     settings = DecodeSettings(16, ignore_eos=True)
     records = list(decode(TARGET, drafter, PROMPTS, settings, batch))
@@ -36,18 +40,18 @@ def run(drafter: Drafter, batch: int = 1) -> tuple[list[list[int]], list[StepTra
 def test_stops_shorten_chains_and_leave_the_text_alone() -> None:
     plain, _ = run(PlainDrafter())
     whole, all_steps = run(heads())
-    text, steps = run(AdaptiveDrafter(heads(), (0.2, 0.1)))
+    text, steps = run(adapted((0.2, 0.1)))
     assert text == whole == plain
     assert sum(one.num_drafted for one in steps) / len(steps) < sum(one.num_drafted for one in all_steps) / len(
         all_steps
     )
     assert {one.num_drafted for one in steps} >= {1, 2}
-    text, steps = run(AdaptiveDrafter(heads(), (NEVER, NEVER)), batch=3)
+    text, steps = run(adapted((NEVER, NEVER)), batch=3)
     assert text == plain and {one.num_drafted for one in steps} <= {0, 1}
 
 
 def test_large_batches_draft_less_or_nothing() -> None:
-    drafter = AdaptiveDrafter(heads(), depths={1: 3, 2: 1, 3: 0})
+    drafter = adapted(depths=((1, 3), (2, 1), (3, 0)))
     text, steps = run(drafter, batch=3)
     assert text == run(PlainDrafter())[0]
     _, pair = run(drafter, batch=2)
@@ -58,10 +62,10 @@ def test_large_batches_draft_less_or_nothing() -> None:
 
 def test_what_would_not_be_exact_is_refused() -> None:
     with pytest.raises(HeadwayError, match="chosen children"):
-        AdaptiveDrafter(heads(), (0.5,)).with_sampled(True)
+        adapted((0.5,)).with_sampled(True)
     with pytest.raises(HeadwayError, match="along a chain"):
-        AdaptiveDrafter(random_medusa(TARGET, product([2, 1])), (0.5,))
-    assert AdaptiveDrafter(heads(), depths={4: 1}).with_sampled(True).sampled
+        AdaptiveShape(product([2, 1]), (0.5,))
+    assert adapted(depths=((4, 1),)).with_sampled(True).sampled
 
 
 ASKED = '{"adaptive": {"paths": [[0], [0, 0], [0, 0, 0]], "stops": [0.2, null], "depths": {"1": 3, "3": 0}}}'

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from backend.jobs import as_text, carry_out, kinds
+from backend.jobs.context import ConsoleContext
 from backend.settings import Settings
 from storage import JobRecord, Store, owner_token
 from tests.jobs import light
@@ -24,6 +26,20 @@ def store(settings: Settings) -> Iterator[Store]:
     settings.home.mkdir(parents=True, exist_ok=True)
     with Store.open(settings.database) as opened:
         yield opened
+
+
+@pytest.fixture
+def context(settings: Settings, tmp_path: Path) -> Callable[..., ConsoleContext]:
+    """context(items so far, stopped): a job's context on one home and one folder."""
+
+    def make(
+        items: dict[str, dict[str, Any]] | None = None, stopped: Callable[[], bool] = lambda: False
+    ) -> ConsoleContext:
+        folder = tmp_path / "job"
+        folder.mkdir(exist_ok=True)
+        return ConsoleContext(settings, folder, quiet=True, stopped=stopped, parts=dict(items or {}))
+
+    return make
 
 
 @pytest.fixture

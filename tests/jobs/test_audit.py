@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,9 @@ import pytest
 import app
 from backend.errors import Cancelled, HeadwayError
 from backend.jobs import audit_job
-from backend.jobs.audit_config import SETUP, AuditJobConfig
+from backend.jobs.audit_config import AuditJobConfig
 from backend.jobs.audit_page import as_page
-from backend.jobs.context import ConsoleContext
-from backend.settings import Settings
+from backend.jobs.going_on import SETUP
 
 Items = dict[str, dict[str, Any]]
 
@@ -39,17 +37,6 @@ def config_of(held_out: str, **changes: Any) -> AuditJobConfig:
         "max_new_tokens": 10, "batch": 2, "greedy_answers": 3, "total_variation": 0.3,
     }  # fmt: skip
     return AuditJobConfig(**values | changes)
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Callable[..., ConsoleContext]:
-    def make(items: Items | None = None, stopped: Callable[[], bool] = lambda: False) -> ConsoleContext:
-        folder = tmp_path / "job"
-        folder.mkdir(exist_ok=True)
-        settings = Settings(home=tmp_path / "home", cache=tmp_path / "cache")
-        return ConsoleContext(settings, folder, quiet=True, stopped=stopped, parts=dict(items or {}))
-
-    return make
 
 
 def test_an_audit_ends_with_a_certificate(prompts: str, context: Any) -> None:
@@ -78,7 +65,7 @@ def test_stopped_anywhere_it_goes_on_and_finds_the_same(prompts: str, context: A
     audit_job.run(config, again)
     assert {k: v for k, v in again.items().items() if k != SETUP} == {k: v for k, v in expected.items() if k != SETUP}
     items = again.items()
-    items[SETUP]["version"] = {}
+    items[SETUP]["conditions"]["version"] = {}
     with pytest.raises(HeadwayError, match="start anew"):
         audit_job.run(config, context(items))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ import pytest
 import app
 from backend.errors import Cancelled, HeadwayError
 from backend.jobs import calibrate_job
-from backend.jobs.calibrate_config import SETUP, CalibrateJobConfig
-from backend.jobs.context import ConsoleContext
-from backend.settings import Settings
+from backend.jobs.calibrate_config import CalibrateJobConfig
+from backend.jobs.going_on import SETUP
 from backend.tuning.calibration import calibration_from
 
 Items = dict[str, dict[str, Any]]
@@ -34,17 +32,6 @@ def config_of(held_out: str, **changes: Any) -> CalibrateJobConfig:
         "depth": 3, "temperatures": (0.0, 1.0),
     }  # fmt: skip
     return CalibrateJobConfig(**values | changes)
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Callable[..., ConsoleContext]:
-    def make(items: Items | None = None, stopped: Callable[[], bool] = lambda: False) -> ConsoleContext:
-        folder = tmp_path / "job"
-        folder.mkdir(exist_ok=True)
-        settings = Settings(home=tmp_path / "home", cache=tmp_path / "cache")
-        return ConsoleContext(settings, folder, quiet=True, stopped=stopped, parts=dict(items or {}))
-
-    return make
 
 
 def test_every_answer_is_an_item_and_all_of_them_a_file(prompts: str, context: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +10,15 @@ import pytest
 
 from backend.errors import Cancelled, HeadwayError
 from backend.jobs import cost_job
-from backend.jobs.context import ConsoleContext
 from backend.jobs.cost_config import CostJobConfig
 from backend.jobs.tune_conditions import check_here
 from backend.jobs.tune_view import view
-from backend.settings import Settings
 from tests.tuning.made_up import calibration
 
 Items = dict[str, dict[str, Any]]
 CONFIG = CostJobConfig(
     target="tiny-llama", drafter="ngram", batches=(1, 2), contexts=(6,), max_rows=3, seconds=0.01, seed=3
 )
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Callable[..., ConsoleContext]:
-    def make(items: Items | None = None, stopped: Callable[[], bool] = lambda: False) -> ConsoleContext:
-        folder = tmp_path / "job"
-        folder.mkdir(exist_ok=True)
-        settings = Settings(home=tmp_path / "home", cache=tmp_path / "cache")
-        return ConsoleContext(settings, folder, quiet=True, stopped=stopped, parts=dict(items or {}))
-
-    return make
 
 
 def test_rounds_are_kept_and_a_stopped_one_goes_on(context: Any) -> None:

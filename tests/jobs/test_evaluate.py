@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from backend.errors import Cancelled, HeadwayError
 from backend.jobs import evaluate_job
 from backend.jobs.context import ConsoleContext
 from backend.jobs.evaluate_config import PROMPTS_PER_ROW, SETUP, EvaluateJobConfig, blocks
-from backend.settings import Settings
 
 Items = dict[str, dict[str, Any]]
 COUNTED = {"contender", "set", "temperature", "batch"}
@@ -40,19 +38,6 @@ def config_of(files: list[str], **changes: Any) -> EvaluateJobConfig:
         "batches": (1, 3), "max_new_tokens": 9, "trees": ("chain-2", "chain-4"),
     }  # fmt: skip
     return EvaluateJobConfig(**values | changes)
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Callable[..., ConsoleContext]:
-    """context(items so far, stopped) on one home."""
-
-    def make(items: Items | None = None, stopped: Callable[[], bool] = lambda: False) -> ConsoleContext:
-        folder = tmp_path / "job"
-        folder.mkdir(exist_ok=True)
-        settings = Settings(home=tmp_path / "home", cache=tmp_path / "cache")
-        return ConsoleContext(settings, folder, quiet=True, stopped=stopped, parts=dict(items or {}))
-
-    return make
 
 
 def without_times(items: Items) -> Items:
