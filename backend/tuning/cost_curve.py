@@ -245,7 +245,9 @@ def _at_rows(points: Sequence[PassCost], rows: int) -> Estimate:
 
 
 def _between(found: Mapping[int, Estimate], at: int) -> Estimate:
-    """On the straight line between the two nearest points; outside of all of them it is continued and marked."""
+    """On the straight line between the two nearest points; outside of all of them it is continued and marked. More of
+    anything never takes less: a line that falls is noise, and beyond its end it is level.
+    """
     if at in found:
         return found[at]
     places = sorted(found)
@@ -257,7 +259,7 @@ def _between(found: Mapping[int, Estimate], at: int) -> Estimate:
     a, b = found[low], found[high]
 
     def line(x: float, y: float) -> float:
-        return max(0.0, x + share * (y - x))
+        return max(0.0 if share <= 1 else y, x + share * (y - x))
 
     marked = a.extrapolated or b.extrapolated or not places[0] <= at <= places[-1]
     return Estimate(line(a.ms, b.ms), line(a.low, b.low), line(a.high, b.high), marked)

@@ -45,6 +45,12 @@ def test_what_lies_beyond_is_marked() -> None:
     assert not CURVE.step(Growth.of(chain(3)), 1, 128).extrapolated
 
 
+def test_noise_is_never_continued_to_passes_that_take_no_time() -> None:
+    noisy = CostCurve((PassCost(3, 1, 8, 15.0, 8.0, 16.0, 3), PassCost(4, 1, 8, 6.0, 3.0, 12.0, 3)))
+    beyond = noisy.verify(16, 2, 8)
+    assert (beyond.ms, beyond.low, beyond.high) == (6.0, 3.0, 12.0) and beyond.extrapolated
+
+
 def test_a_step_is_drafting_and_the_pass_and_the_rest() -> None:
     shape = product([2, 2])  # 6 nodes, 2 with children
     whole = CURVE.step(Growth.of(shape), 1, 128)
