@@ -11,7 +11,7 @@ const STATES = { there: "files as registered", changed: "files changed", gone: "
 export function mount(element, feed) {
   const page = new Page(feed);
   element.replaceChildren(page.node);
-  page.load();
+  page.open();
 }
 
 class Page {
@@ -37,8 +37,13 @@ class Page {
     this.node = h("div", { class: "hw-ver" }, this.bar, this.changes, this.empty, this.list);
   }
 
-  async load() {
-    await this.attempt(async () => this.take(await this.feed.ask("/headway/versions")));
+  load() {
+    return this.attempt(async () => this.take(await this.feed.ask("/headway/versions")));
+  }
+
+  /** The list, then the comparison that stands in the address. */
+  async open() {
+    await this.load();
     const query = new URLSearchParams(window.location.search);
     if (query.get("first") && query.get("second")) {
       this.first.value = query.get("first");
@@ -157,7 +162,7 @@ class Page {
     const found = this.states.get(id);
     if (!found) return null;
     const use = version && found.moved ? h("button", { type: "button", class: "hw-small", onclick: async () => {
-      if (await this.task("found", { id, source: found.moved }, "Making sure that it is the same version…")) await this.checkFiles().then(() => this.load());
+      if (await this.task("found", { id, source: found.moved }, "Making sure that it is the same version…")) await this.load().then(() => this.checkFiles());
     } }, "Use it from there") : null;
     return h("p", { class: "hw-ver-state", "data-state": found.state }, h("b", {}, STATES[found.state]), ` ${found.sentence} `, use);
   }
