@@ -13,8 +13,13 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-# Before torch, transformers and gradio are imported, and inherited by the processes that tests start.
+# Before torch, transformers and gradio are imported, and inherited by the processes that tests start. Threads that wait
+# for each other by spinning slow each other tenfold, so processes side by side share the cores.
 _THREADS = str(min(2, os.cpu_count() or 1))
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    _THREADS = str(max(1, (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])))
+    for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.pop(_name, None)  # inherited from the process that shares out the tests
 for _name, _value in {
     "OMP_NUM_THREADS": _THREADS,
     "MKL_NUM_THREADS": _THREADS,

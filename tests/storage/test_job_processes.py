@@ -95,7 +95,9 @@ def test_of_eight_threads_that_start_the_same_work_one_does(store: Store) -> Non
 
 
 def test_a_worker_that_lost_its_job_never_writes_again(store: Store) -> None:
-    """Seven workers take the job from each other while all of them write: the numbers show who wrote when."""
+    """Seven workers take the job from each other while all of them write: the numbers show who wrote when. Every second
+    attempt is left alone until it has written, so that there are writers to tell apart on the busiest machine.
+    """
     job_id = store.create_job(kind="train", name="heads", config={}).id
     refused: list[int] = []
 
@@ -104,7 +106,8 @@ def test_a_worker_that_lost_its_job_never_writes_again(store: Store) -> None:
             job = None
             while job is None:
                 current = store.get_job(job_id)
-                if current.status == "running":
+                written = max((row.step for row in store.metrics(job_id)), default=0) // 100
+                if current.status == "running" and (current.attempt % 2 == 0 or written >= current.attempt):
                     _take_away(store, current)
                 job = store.lease_job(f"thread {number}", job_id=job_id)
             try:
@@ -120,7 +123,7 @@ def test_a_worker_that_lost_its_job_never_writes_again(store: Store) -> None:
     _together(work, 7)
     attempts = [row.values["attempt"] for row in store.metrics(job_id)]
     assert attempts == sorted(attempts), "an attempt wrote after a later one had begun"
-    assert len(set(attempts)) > 7 and store.get_job(job_id).attempt == 42
+    assert set(range(1, 43, 2)) <= set(attempts) and store.get_job(job_id).attempt == 42
 
 
 def _take_away(store: Store, job: JobRecord) -> None:
