@@ -2,12 +2,18 @@
 
 They are those of Python's `re`, with ^ and $ at every line. PostgreSQL searches by itself: its expressions agree in all
 that is common, but know neither look-behind nor \\b. Knows no tables.
+
+`re` reads a text letter by letter, which takes a fifth of a second over ten thousand runs. Most texts lack something
+that every match holds, and that is seen many times faster, so such texts are passed over.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
+from typing import Any
 
 from storage.columns import decode_text
 from storage.errors import StoreError
@@ -34,13 +40,53 @@ def check(pattern: str) -> None:
 
 def matches(pattern: str, *texts: str | None) -> bool:
     """Whether the pattern is found in one of the texts; all as the columns keep them (see `columns`)."""
-    search = _compiled(pattern).search
-    return any(text is not None and search(decode_text(text)) is not None for text in texts)
+    wanted = _compiled(pattern)
+    return any(text is not None and wanted.found_in(decode_text(text)) for text in texts)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """An expression, texts that stand in all it matches, and texts that stand there at the end of a line."""
+
+    expression: re.Pattern[str]
+    holds: tuple[str, ...]
+    ends: tuple[str, ...]
+
+    def found_in(self, text: str) -> bool:
+        if not all(part in text for part in self.holds):
+            return False
+        if not all(text.endswith(part) or part + "\n" in text for part in self.ends):
+            return False
+        return self.expression.search(text) is not None
 
 
 @lru_cache(maxsize=64)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(decode_text(pattern), re.MULTILINE)
+def _compiled(pattern: str) -> _Wanted:
+    expression = re.compile(decode_text(pattern), re.MULTILINE)
+    return _Wanted(expression, *_always_there(expression))
+
+
+def _always_there(expression: re.Pattern[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(texts in everything that the expression matches, those of them at the end of a line): runs of plain letters
+    outside all groups and repetitions.
+    """
+    try:
+        parser: Any = import_module("re._parser")  # CPython's own, and no promise: without it every text is searched
+        parts = list(parser.parse(expression.pattern, expression.flags))
+    except (ImportError, AttributeError):
+        return (), ()
+    if expression.flags & (re.IGNORECASE | re.LOCALE):
+        return (), ()
+    holds, ends, run = [], [], ""
+    for code, value in [*parts, (None, None)]:
+        if str(code) == "LITERAL":
+            run += chr(value)
+            continue
+        if run:
+            at_end = str(code) == "AT" and str(value) == "AT_END" and expression.flags & re.MULTILINE
+            (ends if at_end else holds).append(run)
+        run = ""
+    return tuple(holds), tuple(ends)
 
 
 def for_postgres(pattern: str) -> str:
