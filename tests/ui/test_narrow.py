@@ -5,24 +5,32 @@ app with something to show on every page.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import pytest
 
 from backend.data.answers import pack_answers
+from backend.jobs import audit_job
+from backend.jobs.audit_config import AuditJobConfig
+from backend.jobs.context import ConsoleContext
 from backend.jobs.tune_view import view
 from backend.settings import Settings
+from backend.targets.opening import open_target
 from dashboard.access import AccessPolicy
 from dashboard.services import DashboardSettings, Services
 from storage import JobRecord, Store, VersionIdentity
-from tests.dashboard import evaluations, sweeps
+from tests.dashboard import evaluations, served, sweeps
+from tests.dashboard.comparisons import add_compared
 from tests.dashboard.stored_runs import add_run
+from tests.formats.made import heads_for
 from tests.training.test_planner import made_up
 from tests.ui.cut import cut_texts
 from tests.ui.serving import serving
+from tests.ui.test_export_page import carried_out
 from tests.ui.test_frame import READY, BusyEngine
 from tests.ui.test_train_page import values
 from tests.ui.test_trees_page import add_calibration, add_cost
@@ -44,12 +52,12 @@ class Site:
     url: str
     engine: BusyEngine
     store: Store
-    jobs: dict[str, str]  # kind -> id
+    jobs: dict[str, str]  # by what it is
     prompts: Path
 
 
-def running(store: Store, kind: str, name: str) -> JobRecord:
-    job = store.create_job(kind=kind, name=name, config={"target": "smollm2-135m"})
+def running(store: Store, kind: str, name: str, config: Mapping[str, Any] | None = None) -> JobRecord:
+    job = store.create_job(kind=kind, name=name, config=config or {"target": "smollm2-135m"})
     leased = store.lease_job("host:1:x", job_id=job.id)
     assert leased is not None
     store.heartbeat(job.id, leased.attempt, {"done": 1, "total": 9, "unit": "steps", "note": "", "left_s": 720.0})
@@ -73,7 +81,30 @@ def filled(store: Store) -> dict[str, str]:
     evaluations.report(store, evaluation, evaluations.measured())
     add_calibration(store)
     jobs = {"train": train.id, "evaluate": evaluation.id, "cost": add_cost(store)}
-    return jobs | {"sweep": sweeps.add_sweep(store, trials=60).id}
+    compared = add_compared(store, "heads for the customer-support model", {"a good one": 0.8, "a poor one": 0.3})
+    return jobs | {"sweep": sweeps.add_sweep(store, trials=60).id, "compared": compared}
+
+
+def ended_jobs(store: Store, places: Settings) -> dict[str, str]:
+    """A load test, an export with a fault and an audit."""
+    config = {"target": "smollm2-135m", "max_new_tokens": 64, "rounds": 1, "seconds": 20.0}
+    arms = [("with drafts", 1, 20.0), ("plain", 1, 10.0), ("with drafts", 4, 30.0), ("plain", 4, 40.0)]
+    items = {f"0|{arm}|{clients} clients": served.part(arm, clients, speed) for arm, clients, speed in arms}
+    load = served.running(store, "load-test", config, items)
+    store.end_job(load.id, load.attempt, "finished", result={})
+    heads = heads_for(places.drafters / "mine", open_target("tiny-llama", places, "cpu"))
+    name = "heads for the customer-support model"
+    asked = {"drafter": str(heads), "target": "tiny-llama"}
+    export = store.create_job(kind="export", name=name, config=asked | {"engine": "vllm"})
+    carried_out(store, places, export.id, "medusa_fc_bias")
+    few = {"tree": "2x1", "total_variation": 0.3, "max_new_tokens": 10, "greedy_answers": 3, "limit": 4}
+    config = AuditJobConfig.model_validate(asked | few)
+    audit = running(store, "audit", name, config.model_dump(mode="json"))
+    context = ConsoleContext(places, places.jobs / audit.id, quiet=True)
+    result = audit_job.run(config, context)
+    store.put_items(audit.id, audit.attempt, context.items())
+    store.end_job(audit.id, audit.attempt, "finished", result=result)
+    return {"load": load.id, "export": export.id, "audit": audit.id}
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +122,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with pytest.MonkeyPatch.context() as patch, Store.open(places.database) as store:
         # The search itself runs in this process: what is tested is the page.
         patch.setattr("backend.jobs.tune_helper._asked", lambda request: json.loads(json.dumps(view(request))))
-        jobs = filled(store)
+        jobs = filled(store) | ended_jobs(store, places)
         with serving(Services(engine, AccessPolicy.for_bind(), store, shown, places)) as url:
             yield Site(url, engine, store, jobs, folder / "brought.jsonl")
 
@@ -158,9 +189,42 @@ def on_learn(page: Page, site: Site) -> None:
     page.locator("#typical .hw-lines").first.wait_for()
 
 
+def on_compare(page: Page, site: Site) -> None:
+    sides = [("side", f"eval/{site.jobs['compared']}/{name}") for name in ("a poor one", "a good one")]
+    page.goto(f"{site.url}/compare?{urlencode(sides)}")
+    page.locator(".hw-cmp-chart.clickable [data-asked]").first.dispatch_event("click")
+    page.locator(".hw-cmp-prompt .hw-cmp-answer").nth(1).wait_for()
+
+
+def on_versions(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/versions")
+    page.locator(".hw-ver-card").first.wait_for()
+
+
+def on_export(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/export?job={site.jobs['export']}")
+    page.locator(".hw-exported-findings li").first.wait_for()
+
+
+def on_audit(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/audit?job={site.jobs['audit']}")
+    page.locator(".hw-audit-tests tbody tr").first.wait_for()
+
+
+def on_serve(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/serve?job={site.jobs['load']}")
+    page.locator(".hw-serve table tbody tr").nth(3).wait_for()
+
+
+PAGES = (
+    on_home, on_live, on_data, on_train, on_train_form, on_evaluate, on_sweep, on_trees, on_runs, on_compare,
+    on_versions, on_audit, on_export, on_serve, on_learn,
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "show",
-    [on_home, on_live, on_data, on_train, on_train_form, on_evaluate, on_sweep, on_trees, on_runs, on_learn],
+    PAGES,
     ids=lambda show: show.__name__,
 )
 def test_nothing_is_cut_off(site: Site, open_page: Callable[..., Page], show: Callable[[Page, Site], None]) -> None:
