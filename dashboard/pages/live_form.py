@@ -44,9 +44,7 @@ class LiveForm:
 
 def build_form(first: FormValues, demos: list[dict[str, str]]) -> LiveForm:
     with gr.Column(elem_id="hw-prompt", elem_classes="hw-panel", min_width=260):
-        prompt = gr.Textbox(
-            first.prompt, label="Prompt", lines=3, max_lines=8, elem_id="hw-prompt-text", max_length=200_000
-        )
+        prompt = gr.Textbox(first.prompt, label="Prompt", lines=3, max_lines=8, elem_id="hw-prompt-text")
         chips = view("chips", demos)
         with gr.Row(elem_id="hw-buttons"):
             run = gr.Button("Run", variant="primary", elem_id="hw-run", min_width=90)
