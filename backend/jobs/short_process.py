@@ -34,7 +34,7 @@ def ask(module: str, request: Mapping[str, Any], patience_s: float, doing: str) 
     except subprocess.TimeoutExpired:
         raise HeadwayError(f"{doing} took too long; wait until the machine is free, and try again.") from None
     except ValueError:
-        print(done.stderr, file=sys.stderr)
+        print(f"{module} ended with status {done.returncode}.", done.stderr, file=sys.stderr)
         raise HeadwayError(f"{doing} failed; Headway's log says why.") from None
     if "error" in reply:
         raise HeadwayError(str(reply["error"]))
