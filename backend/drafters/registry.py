@@ -35,7 +35,9 @@ from backend.targets.target import Target
 from backend.trees import AdaptiveShape, DynamicShape, Tree, TreeShape, chain
 from backend.trees.dynamic import dynamic_from
 
-BUILTIN_MEDUSA: Final = Path(__file__).parent / "builtin" / "medusa-smollm2-135m"  #: heads that come with Headway
+BUILTIN: Final = Path(__file__).parent / "builtin"  #: heads that come with Headway, a folder for each family
+BUILTIN_PREFIX: Final = "builtin-"
+BUILTIN_TARGET: Final = "smollm2-135m"  #: whose heads these are
 DRAFT_PREFIX: Final = "draft:"
 USUAL_DEPTH: Final = 4  #: of the chain that is drafted where a folder names no tree
 
@@ -169,7 +171,7 @@ def load_drafter(
     """The drafter that `spec` names, ready for `target`.
 
     Args:
-        spec: none, ngram, builtin-medusa, draft:FOLDER_OR_NAME, or a folder of trained heads.
+        spec: none, ngram, builtin-FAMILY, draft:FOLDER_OR_NAME, or a folder of trained heads.
         tree: the tree to fill or grow; None takes the drafter's own.
         force: use heads of another version all the same (a warning names what differs).
         sampled: draw siblings at random at a temperature above 0.
@@ -191,15 +193,15 @@ def _find(spec: str, target: Target, force: bool, open_target: OpenTarget | None
         if open_target is None:
             raise ValueError("open_target is needed to load a draft model")
         return load_draft_model(spec.removeprefix(DRAFT_PREFIX), target, open_target, force)
-    if spec == "builtin-medusa":
-        if not (BUILTIN_MEDUSA / META).is_file():
-            raise HeadwayError(
-                "The built-in heads are missing from this installation; fetch the repository again or train heads."
-            )
-        return _from_folder(BUILTIN_MEDUSA, target, force)
+    if spec in (offered := builtin_specs()):
+        return _from_folder(_builtin_folder(spec), target, force)
+    if spec.removeprefix(BUILTIN_PREFIX) in FAMILIES and spec.startswith(BUILTIN_PREFIX):
+        there = f"built in are {', '.join(offered)}" if offered else "no built-in heads are there"
+        raise HeadwayError(f"This installation has no {spec}: {there}; fetch the repository again or train heads.")
     if not spec or not Path(spec).is_dir():
         raise HeadwayError(
-            f"Unknown drafter {spec!r}: use none, ngram, builtin-medusa, draft:MODEL, or the folder of trained heads."
+            f"Unknown drafter {spec!r}: use {', '.join(['none', 'ngram', *offered])}, draft:MODEL, or the folder of "
+            "trained heads."
         )
     return _from_folder(Path(spec), target, force)
 
@@ -231,4 +233,14 @@ def folder_of(spec: str) -> Path | None:
     spec = spec.strip()
     if spec in ("none", "ngram") or spec.startswith(DRAFT_PREFIX):
         return None
-    return BUILTIN_MEDUSA if spec == "builtin-medusa" else Path(spec)
+    return _builtin_folder(spec) if spec in builtin_specs() else Path(spec)
+
+
+def builtin_specs() -> list[str]:
+    """The built-in drafters that are there, Medusa's first: builtin-FAMILY."""
+    families = sorted(FAMILIES, key=lambda one: (one != "medusa", one))
+    return [spec for spec in (BUILTIN_PREFIX + one for one in families) if (_builtin_folder(spec) / META).is_file()]
+
+
+def _builtin_folder(spec: str) -> Path:
+    return BUILTIN / f"{spec.removeprefix(BUILTIN_PREFIX)}-{BUILTIN_TARGET}"

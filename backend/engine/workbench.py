@@ -18,7 +18,7 @@ import torch
 from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import META, read_meta
 from backend.drafters.plain.drafter import PlainDrafter
-from backend.drafters.registry import BUILTIN_MEDUSA, folder_of, load_drafter, tree_of, with_tree
+from backend.drafters.registry import builtin_specs, folder_of, load_drafter, tree_of, with_tree
 from backend.engine.conditions import wanted_tree
 from backend.engine.cost import drafting_costs
 from backend.engine.lease import one_name
@@ -94,7 +94,7 @@ class Workbench:
     def _measure_costs(self, target: Target) -> None:
         """Of the drafters that need nothing loaded but heads; others are measured by the first run that uses them."""
         found: dict[str, Drafter] = {}
-        for spec in ("ngram", "builtin-medusa"):
+        for spec in ("ngram", *builtin_specs()):
             with suppress(HeadwayError):  # the built-in heads belong to one target only
                 found[spec] = load_drafter(spec, target)[0]
         with suppress(HeadwayError):  # a target whose context is too short for the text it is measured on
@@ -138,8 +138,8 @@ def known_drafters(settings: Settings) -> list[dict[str, Any]]:
     training.
     """
     found = []
-    for spec, folder in [("builtin-medusa", BUILTIN_MEDUSA), *_home_folders(settings)]:
-        if not (folder / META).is_file():
+    for spec, folder in [*((spec, folder_of(spec)) for spec in builtin_specs()), *_home_folders(settings)]:
+        if folder is None or not (folder / META).is_file():
             continue
         try:
             meta = read_meta(folder)
