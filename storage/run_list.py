@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, case, func, literal, or_, select, type_coerce
+from sqlalchemy import ColumnElement, LargeBinary, Row, Select, case, cast, func, literal, or_, select, type_coerce
 from sqlalchemy.orm import Session
 
 from storage import patterns
@@ -232,7 +232,8 @@ def _matches(dialect: str, pattern: str) -> ColumnElement[bool]:
     patterns.check(pattern)
     searched = (*_SEARCHED, _TAGS_TEXT)
     if dialect == "sqlite":
-        return func.headway_matches(literal(pattern, ExactText), *searched) == 1
+        as_kept = [cast(column, LargeBinary) for column in searched]
+        return func.headway_matches(literal(pattern, ExactText), *as_kept) == 1
     return or_(*(column.regexp_match(patterns.for_postgres(pattern)) for column in searched))
 
 

@@ -24,6 +24,6 @@ def test_what_is_passed_over_does_not_match(pattern: str) -> None:
         words = rng.choices(WORDS, k=rng.randrange(6))
         text = "".join(word + rng.choice((" ", "\n", "")) for word in words)
         expected = re.search(pattern, text, re.MULTILINE) is not None
-        assert matches(pattern, None, text) == expected, text
+        assert matches(pattern, None, text.encode()) == expected, text
         found += expected
     assert found > 0
