@@ -36,3 +36,7 @@ class FamilySettings(BaseModel):
         the answers' positions alone, with one state at each.
         """
         return 0
+
+    def layers_read(self, num_layers: int) -> frozenset[int]:
+        """Which states these are beside the last hidden one: the inputs of these layers, of `num_layers` in all."""
+        return frozenset()

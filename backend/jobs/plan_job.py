@@ -24,9 +24,11 @@ from backend.jobs.train_job import check_tokens, first_texts
 from backend.targets.loading import choose_device
 from backend.targets.opening import open_target
 from backend.targets.target import Target
-from backend.training.plan_facts import answer_facts, layer_weights, machine_speed
+from backend.training.known_targets import KnownTarget, remember_target
+from backend.training.plan_facts import answer_facts, layer_weights, machine_speed, with_captures
 from backend.training.planner import AnswerFacts, Plan, Probe, TargetFacts, plan
 from backend.training.probe import Loaded, load_watched, probe
+from backend.training.shards import makes
 from backend.training.split import split_held_out
 from backend.training.token_map import choose_tokens
 from backend.trees import chain
@@ -47,7 +49,7 @@ def run(config: PlanJobConfig, context: JobContext) -> dict[str, Any]:
     with holding(context, loaded.target, f"measuring {config.name or config.target}") as alone:
         found = measure(config, loaded, answers, context.folder / "probe", config.seconds)
     facts = facts_of(config.target, loaded.target)
-    planned = plan(config, facts, told(config, loaded.target), found, machine_speed())
+    planned = plan(config, facts, told(config, loaded.target, context), found, machine_speed())
     context.log(summary(planned))
     return {
         "probe": found.to_json(),
@@ -95,8 +97,13 @@ def _layer(target: Target) -> LayerWeights:
     )
 
 
-def told(config: TrainJobConfig, target: Target) -> AnswerFacts:
-    return answer_facts(Path(config.answers), config.held_out, target.max_context)
+def told(config: TrainJobConfig, target: Target, context: JobContext) -> AnswerFacts:
+    """The answers, and whether their features were captured before."""
+    answers = answer_facts(Path(config.answers), config.held_out, target.max_context)
+    known = KnownTarget(target.identity.weights_id, makes(target))
+    remember_target(context.settings.cache, config.target, config.device, config.dtype, known)
+    parent = Path(config.work) if config.work else context.settings.features
+    return with_captures(answers, config, target.num_layers, parent, known)
 
 
 def summary(planned: Plan) -> str:

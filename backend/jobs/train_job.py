@@ -33,13 +33,13 @@ from backend.jobs.opening import holding, open_for
 from backend.jobs.places import chosen_place, release
 from backend.jobs.provenance import provenance
 from backend.jobs.start_weights import Start, starting_weights
+from backend.jobs.train_features import HELD_OUT, TRAINING, features_for
 from backend.jobs.train_tree import asked_tree, numbers, stored_tree
 from backend.targets.target import FINAL, Target
-from backend.training.features import FeatureStore, capture, feature_folder
 from backend.training.judge import Judge, judged_prompts
 from backend.training.loop import TrainResult, train
 from backend.training.split import split_held_out
-from backend.training.text_features import TextFeatureStore, capture_texts, text_feature_folder
+from backend.training.text_features import TextFeatureStore
 from backend.training.token_map import choose_tokens
 from backend.trees import DynamicShape, TreeShape, chain
 
@@ -138,8 +138,8 @@ class _Training:
         self.learner = self._learner(training)
         if self.asked_tree is not None:
             with_tree(self.drafter(), self.asked_tree)  # one that it can't fill is better said now than in the end
-        self.features = _features(context, target, training, config, "training", self.learner)
-        self.held_out = _features(context, target, self.held, config, "held-out", self.learner)
+        self.features = features_for(context, target, training, config, TRAINING, self.learner)
+        self.held_out = features_for(context, target, self.held, config, HELD_OUT, self.learner)
         self._tell_sizes()
 
     def _learner(self, training: Sequence[Answer]) -> Learner:
@@ -204,46 +204,6 @@ def check_tokens(config: TrainJobConfig, answers: Sequence[Answer], target: Targ
         raise HeadwayError(
             f"{config.answers} holds token {highest}, but {target.name} has {target.vocab_size} tokens: "
             "these are answers of another target, so distil with this one."
-        )
-
-
-def _features(
-    context: JobContext,
-    target: Target,
-    answers: Sequence[Answer],
-    config: TrainJobConfig,
-    what: str,
-    learner: Learner,
-) -> FeatureStore | TextFeatureStore:
-    """Cached features of the learner's kind, in the work folder that was named or where jobs over the same answers
-    share them.
-    """
-    if config.work:
-        kind = "text-features" if learner.reads else "features"
-        folder = Path(config.work) / (kind if what == "training" else what)
-    elif learner.reads:
-        folder = text_feature_folder(context.settings.features, target, answers, learner.reads)
-    else:
-        folder = feature_folder(context.settings.features, target, answers)
-    unit = "tokens" if learner.reads else "positions"
-
-    def progress(done: int, total: int) -> None:
-        context.progress(done, total, unit, f"{what} features")
-
-    lock = folder.parent / f".{folder.name}.lock"
-    with only_one(lock, f"the features in {folder}", patience_s=24 * 3600, should_stop=context.should_stop):
-        sweep(folder, ".*.partial")
-        if learner.reads:
-            return capture_texts(
-                target, answers, learner.reads, folder, progress=progress, should_stop=context.should_stop
-            )
-        return capture(
-            target,
-            answers,
-            folder,
-            progress=progress,
-            should_stop=context.should_stop,
-            ahead=learner.wants_ahead,
         )
 
 

@@ -10,12 +10,11 @@ before the last, n in all. Position i carries the state there and the tokens tha
 
 from __future__ import annotations
 
-import hashlib
-import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,18 +23,10 @@ from backend.drafters.learning import IGNORE, FeatureBatch
 from backend.errors import Cancelled, HeadwayError
 from backend.targets.target import Target
 from backend.training import shards
+from backend.training.captures import MANIFEST as MANIFEST
+from backend.training.captures import TokenizedAnswer as TokenizedAnswer
+from backend.training.captures import answers_digest, identity, made_in
 from backend.training.order import PositionOrder
-from backend.training.shards import MANIFEST as MANIFEST
-
-
-class TokenizedAnswer(Protocol):
-    """A prompt and what the target answered, as token ids (data/answers.py has the whole record)."""
-
-    @property
-    def prompt_ids(self) -> Sequence[int]: ...
-
-    @property
-    def answer_ids(self) -> Sequence[int]: ...
 
 
 @dataclass(frozen=True)
@@ -68,7 +59,8 @@ def capture(
     usable = usable_answers(target, answers)
     plan = list(_plan(usable, config.shard_positions))
     positions = sum(len(a.answer_ids) for a in usable)
-    manifest = shards.start(folder, _header(target, usable, config), positions, 2 * target.hidden_size + 8)
+    header, bytes_each = _header(target, usable, config), 2 * target.hidden_size + 8
+    manifest = shards.start(folder, header, positions, bytes_each, shards.makes(target))
     total, done = manifest["positions"], sum(shard["positions"] for shard in manifest["shards"])
     progress(done, total)
     for number in range(len(manifest["shards"]), len(plan)):
@@ -89,16 +81,46 @@ def feature_folder(
     return shards.place(parent, header, target)
 
 
-class FeatureStore(PositionOrder):
-    """Features in a folder, memory-mapped; `ahead`: batches hold the states at the following positions too.
+class PositionFeatures(PositionOrder, ABC):
+    """Positions in random access, wherever their states come from.
 
-    Raises HeadwayError when they are incomplete or damaged.
+    following: int32 [P], the token after each position; left: int32 [P], how many following tokens there are, this one
+    included. Positions of an answer stand in a row. `ahead`: batches hold the states at the following positions too.
     """
 
+    def __init__(self, following: Tensor, left: Tensor, hidden_size: int, ahead: bool) -> None:
+        self.hidden_size = hidden_size
+        self._next, self._left, self._ahead = following, left, ahead
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """See loop.Features."""
+
+    @abstractmethod
+    def states(self, positions: Tensor) -> Tensor:
+        """int64 [T] -> float32 [T, H]."""
+
+    def __len__(self) -> int:
+        return len(self._next)
+
+    def batch(self, positions: Tensor, horizon: int) -> FeatureBatch:
+        """Positions int64 [T] -> hidden float32 [T, H], following int64 [T, horizon]."""
+        ahead = torch.arange(horizon)
+        left = self._left[positions][:, None]
+        index = positions[:, None] + torch.minimum(ahead, left - 1)  # past the end: the answer's last position
+        following = torch.where(ahead < left, self._next[index].long(), IGNORE)
+        if not self._ahead:
+            return FeatureBatch(self.states(positions), following)
+        states = self.states(index.flatten()).unflatten(0, index.shape)
+        return FeatureBatch(states[:, 0], following, states[:, 1:])
+
+
+class FeatureStore(PositionFeatures):
+    """Features in a folder, memory-mapped. Raises HeadwayError when they are incomplete or damaged."""
+
     def __init__(self, folder: Path, ahead: bool = False) -> None:
-        self._ahead = ahead
         manifest = shards.complete(folder)
-        self.hidden_size = int(manifest["header"]["hidden_size"])
         self.weights_id = str(manifest["header"]["weights_id"])
         self._hidden: list[Tensor] = []  # each float16 [P, H]
         following, left = [], []
@@ -107,37 +129,28 @@ class FeatureStore(PositionOrder):
                 self._hidden.append(file.get_tensor("hidden"))
                 following.append(file.get_tensor("next"))
                 left.append(file.get_tensor("left"))
-        self._next, self._left = torch.cat(following), torch.cat(left)  # int32 [P] each
-        ends = torch.tensor([shard["positions"] for shard in manifest["shards"]]).cumsum(0)
-        self._ends, self._starts = ends, torch.cat([torch.zeros(1, dtype=torch.int64), ends[:-1]])
-        self._fingerprint = shards.fingerprint(manifest)
+        super().__init__(torch.cat(following), torch.cat(left), int(manifest["header"]["hidden_size"]), ahead)
+        self._fingerprint = identity(manifest["header"], made_in(folder, manifest), None)
+        self.content = shards.content(manifest)  #: what runs of earlier versions were checked against
 
     @property
     def fingerprint(self) -> str:
         return self._fingerprint
 
-    def __len__(self) -> int:
-        return len(self._next)
+    def states(self, positions: Tensor) -> Tensor:
+        return gathered(self._hidden, positions)
 
-    def batch(self, positions: Tensor, horizon: int) -> FeatureBatch:
-        """Positions int64 [T] -> hidden float32 [T, H], following int64 [T, horizon]."""
-        ahead = torch.arange(horizon)
-        inside = ahead < self._left[positions][:, None]
-        index = (positions[:, None] + ahead).clamp(max=len(self) - 1)
-        following = torch.where(inside, self._next[index].long(), IGNORE)
-        if not self._ahead:
-            return FeatureBatch(self._states(positions), following)
-        later = self._states(index[:, 1:].flatten().contiguous()).unflatten(0, (len(positions), horizon - 1))
-        return FeatureBatch(self._states(positions), following, later)
 
-    def _states(self, positions: Tensor) -> Tensor:
-        """int64 [T] -> float32 [T, H]."""
-        places = torch.bucketize(positions, self._ends, right=True)
-        hidden = torch.empty(len(positions), self.hidden_size)
-        for number in places.unique().tolist():
-            here = (places == number).nonzero()[:, 0]
-            hidden[here] = self._hidden[number][positions[here] - self._starts[number]].float()
-        return hidden
+def gathered(parts: Sequence[Tensor], rows: Tensor) -> Tensor:
+    """Rows int64 [T], counted through all parts (float16 [P, H] each) -> float32 [T, H]."""
+    ends = torch.tensor([len(part) for part in parts]).cumsum(0)
+    places = torch.bucketize(rows, ends, right=True)
+    found = torch.empty(len(rows), parts[0].shape[1])
+    for number in places.unique().tolist():
+        here = (places == number).nonzero()[:, 0]
+        start = ends[number] - len(parts[number])
+        found[here] = parts[number][rows[here] - start].float()
+    return found
 
 
 def usable_answers(target: Target, answers: Sequence[TokenizedAnswer]) -> list[TokenizedAnswer]:
@@ -148,14 +161,6 @@ def usable_answers(target: Target, answers: Sequence[TokenizedAnswer]) -> list[T
             "None of the answers can be used for training; they are empty or longer than the target reads."
         )
     return usable
-
-
-def answers_digest(answers: Sequence[TokenizedAnswer]) -> str:
-    """The same for the same tokens in the same order."""
-    digest = hashlib.sha256()
-    for answer in answers:
-        digest.update(json.dumps([list(answer.prompt_ids), list(answer.answer_ids)]).encode())
-    return digest.hexdigest()
 
 
 def _length(answer: TokenizedAnswer) -> int:

@@ -341,7 +341,7 @@ class _Run:
         forget_weights_after(self.folder, state["step"] if state is not None else 0)
         if state is None:
             return
-        check_same_run(state, self._identity(), self.folder)
+        check_same_run(self._as_now(state), self._identity(), self.folder)
         self.step, self.spent_s = state["step"], state["train_s"]
         self.learner.model.load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
@@ -351,6 +351,13 @@ class _Run:
         if self.device.type == "cpu":
             # Sums over another number of threads differ in their last bits, and the curve with them.
             torch.set_num_threads(state.get("threads", torch.get_num_threads()))
+
+    def _as_now(self, state: dict[str, Any]) -> dict[str, Any]:
+        """A state of an earlier version, which named the features by the hash of one capture's files."""
+        former = getattr(self.features, "content", None)
+        if former is None or state["run"].get("features") != former:
+            return state
+        return state | {"run": state["run"] | {"features": self.features.fingerprint}}
 
     def _result(self, finish_reason: str, reason: str) -> TrainResult:
         kept, length = self.best if self.best is not None and self.config.keep == "best" else (self.step, None)

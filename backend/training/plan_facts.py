@@ -22,7 +22,9 @@ from backend.drafters.sizes import LayerWeights
 from backend.errors import HeadwayError
 from backend.targets.checkpoint import read_json, stored_tensors
 from backend.targets.sources import SourceKind, TargetSource, resolve_source
-from backend.training.planner import AnswerFacts, Speed, TargetFacts, padded_tokens
+from backend.training.captures import Wanted, answers_digest, serving
+from backend.training.known_targets import KnownTarget
+from backend.training.planner import AnswerFacts, Planned, Speed, TargetFacts, padded_tokens
 from backend.training.split import split_held_out
 
 FLOAT32: Final = 4
@@ -96,6 +98,21 @@ def answer_facts(path: Path, held_out: float, max_context: int) -> AnswerFacts:
     return _answer_facts(path, held_out, max_context, stamp.st_mtime_ns, stamp.st_size)
 
 
+def with_captures(
+    answers: AnswerFacts, config: Planned, num_layers: int, parent: Path, known: KnownTarget | None
+) -> AnswerFacts:
+    """The same, with what was captured before below `parent` by a target that is known and serves this drafter."""
+    if known is None:
+        return answers
+    settings = config.drafter
+    layers, texts = settings.layers_read(num_layers), bool(settings.states_a_token)
+
+    def there(digest: str) -> bool:
+        return bool(serving(parent, Wanted(known.weights_id, digest, layers, texts, known.made_by)))
+
+    return replace(answers, captured=there(answers.digest), held_out_captured=there(answers.held_out_digest))
+
+
 @lru_cache(maxsize=1)
 def machine_speed() -> Speed:
     """Guessed from a product of two small matrices, which takes some 50 ms; asked once a process.
@@ -120,8 +137,11 @@ def machine_speed() -> Speed:
 @lru_cache(maxsize=32)
 def _answer_facts(path: Path, held_out: float, max_context: int, changed: int, size: int) -> AnswerFacts:
     answers = unpack_answers(path) if path.suffix == ".npz" else read_answers(path).answers
-    usable = [a for a in answers if a.answer_ids and a.prompt_ids and _length(a) <= max_context]
-    trained, held = split_held_out(usable, held_out)
+    trained, held = (
+        [a for a in part if a.answer_ids and a.prompt_ids and _length(a) <= max_context]
+        for part in split_held_out(answers, held_out)
+    )
+    usable = [*trained, *held]
     return AnswerFacts(
         answers=len(usable),
         positions=sum(len(a.answer_ids) for a in trained),
@@ -130,6 +150,8 @@ def _answer_facts(path: Path, held_out: float, max_context: int, changed: int, s
         held_out_tokens=padded_tokens([_shape(a) for a in held]),
         text_tokens=sum(map(_length, trained)),
         held_out_text_tokens=sum(map(_length, held)),
+        digest=answers_digest(trained),
+        held_out_digest=answers_digest(held),
     )
 
 

@@ -9,7 +9,7 @@ Torch-free; knows no family.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Protocol
 
 from backend.drafters.family import FamilySettings
@@ -71,7 +71,8 @@ class TargetFacts:
 @dataclass(frozen=True)
 class AnswerFacts:
     """Answers as training splits them. Positions are tokens that are learned from; `tokens` are what a capture reads,
-    prompts and padding included; `text_tokens` are prompts and answers without padding.
+    prompts and padding included; `text_tokens` are prompts and answers without padding. Digests are those of
+    captures.answers_digest; `captured`: a complete capture is there that serves (training/plan_facts.py).
     """
 
     answers: int
@@ -81,6 +82,15 @@ class AnswerFacts:
     held_out_tokens: int
     text_tokens: int = 0
     held_out_text_tokens: int = 0
+    digest: str = ""
+    held_out_digest: str = ""
+    captured: bool = False
+    held_out_captured: bool = False
+
+    @property
+    def read(self) -> int:
+        """Tokens that a capture still has to read."""
+        return (0 if self.captured else self.tokens) + (0 if self.held_out_captured else self.held_out_tokens)
 
     def seen(self, settings: FamilySettings) -> tuple[int, int]:
         """What an epoch goes through and what an evaluation does, in the units that a batch is counted in: positions
@@ -204,11 +214,17 @@ def plan(config: Planned, target: TargetFacts, answers: AnswerFacts, probe: Prob
 
 
 def feature_bytes(target: TargetFacts, answers: AnswerFacts, states_a_token: int = 0) -> int:
-    """A state in half precision and two small numbers a position; or so many states and its number a token."""
+    """A state in half precision and two small numbers a position; or so many states and its number a token. What was
+    captured before takes nothing.
+    """
+    new, new_held_out = not answers.captured, not answers.held_out_captured
+    if not (new or new_held_out):
+        return 0
     if states_a_token:
-        tokens = answers.text_tokens + answers.held_out_text_tokens
+        tokens = new * answers.text_tokens + new_held_out * answers.held_out_text_tokens
         return tokens * (HALF * states_a_token * target.hidden_size + 4) + SMALL_FILES
-    return (answers.positions + answers.held_out_positions) * (HALF * target.hidden_size + 8) + SMALL_FILES
+    positions = new * answers.positions + new_held_out * answers.held_out_positions
+    return positions * (HALF * target.hidden_size + 8) + SMALL_FILES
 
 
 def padded_tokens(shapes: Sequence[tuple[int, int]], batch_tokens: int = BATCH_TOKENS) -> int:
@@ -264,7 +280,7 @@ def _peak(
 ) -> int:
     """The largest of loading, capturing and learning; what is loaded stays loaded, and features are mapped memory."""
     states = config.drafter.states_a_token
-    mapped = feature_bytes(target, answers, states)
+    mapped = feature_bytes(target, replace(answers, captured=False, held_out_captured=False), states)
     in_shard = min(SHARD_POSITIONS, answers.text_tokens if states else answers.positions)
     shard = in_shard * target.hidden_size * HALF * 2 * max(1, states)  # its parts, and joined
     # A pass over a full batch; a probe of a slow target reads less at once, and so sees less of it.
@@ -284,7 +300,8 @@ def _peak(
         # An evaluation drafts with a copy of the weights, laid out once more; a step needs its batch's states instead.
         copies = 8 * sizes.parameters if config.training.decode_prompts else 0
         learning = sizes.fixed_bytes + max(copies, config.training.batch_tokens * sizes.position_bytes)
-    return int(max(loading, loaded + capture + shard, loaded + learning + mapped))
+    capturing = loaded + capture + shard if answers.read else 0
+    return int(max(loading, capturing, loaded + learning + mapped))
 
 
 def _phases(
@@ -318,7 +335,7 @@ def _phases(
     tree_s = 0.0 if config.tree_nodes or config.tree else TREES * (TREE_TEXT / read + TREE_STEPS * draft_s)
     parts = (
         Phase("load the target", load_s, known),
-        Phase("read the answers", (answers.tokens + answers.held_out_tokens) / read, known),
+        Phase("read the answers", answers.read / read, known),
         Phase("learn", steps * step_s, same),
         Phase("evaluate", evaluations * (held_out / evaluate + judged), same),
         Phase("save", saves * save_s, same),
@@ -362,6 +379,8 @@ def _notes(config: Planned, answers: AnswerFacts, fits: bool, same: bool) -> tup
             f"There are {answers.positions:,} training positions, fewer than one batch of "
             f"{config.training.batch_tokens:,}: it would not start."
         )
+    if not answers.read:
+        notes.append("The features were captured before and are used again.")
     if answers.held_out_positions == 0:
         notes.append("No prompt is held out, so nothing will be measured.")
     return tuple(notes)

@@ -7,13 +7,12 @@ goes on at the next one. Knows neither what the tensors are nor who reads them.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -22,20 +21,23 @@ from torch import Tensor
 from backend.drafters.checkpoint import file_sha256, flush_to_disk, write_json_atomically
 from backend.errors import HeadwayError
 from backend.targets.target import Target
+from backend.training.captures import MANIFEST, folder_name, made_in, read_manifest
 
-MANIFEST: Final = "features.json"
 
-
-def start(folder: Path, header: dict[str, Any], positions: int, bytes_each: int) -> dict[str, Any]:
+def start(
+    folder: Path, header: dict[str, Any], positions: int, bytes_each: int, made_by: dict[str, str]
+) -> dict[str, Any]:
     """The manifest to go on with; shards that a crash damaged are dropped and made again.
 
-    positions: that there will be in all, of `bytes_each` bytes. Raises HeadwayError when the folder holds something
-    else or the disk has no room.
+    positions: that there will be in all, of `bytes_each` bytes; made_by: see `makes`. Raises HeadwayError when the
+    folder holds something else or the disk has no room.
     """
     manifest = read_manifest(folder)
     if manifest is None:
-        manifest = {"header": header, "positions": positions, "shards": []}
+        manifest = {"header": header, "made_by": made_by, "positions": positions, "shards": []}
     differs = sorted(key for key in header if manifest["header"].get(key) != header[key])
+    made = made_in(folder, manifest) or made_by  # of old captures in a folder of any name nothing is known
+    differs += sorted(key for key in {*made, *made_by} if made.get(key) != made_by.get(key))
     if differs:
         raise HeadwayError(
             f"{folder} holds features that differ in {', '.join(differs)}; use another folder or delete it."
@@ -73,12 +75,17 @@ def complete(folder: Path) -> dict[str, Any]:
 
 def place(parent: Path, header: dict[str, Any], target: Target) -> Path:
     """Where below `parent` features with this header lie when `target` makes them on its device in its dtype."""
-    made_by = {"dtype": str(target.dtype), "device": target.device.type}
-    digest = hashlib.sha256(json.dumps(header | made_by, sort_keys=True).encode()).hexdigest()
-    return parent / f"{target.identity.weights_id[:8]}-{digest[:16]}"
+    return parent / folder_name(header, makes(target))
 
 
-def fingerprint(manifest: dict[str, Any]) -> str:
+def makes(target: Target) -> dict[str, str]:
+    """What of a target decides its states beside the weights that its header names."""
+    changed = {"adapter": target.identity.adapter_id, "quantisation": target.identity.quantisation}
+    made = {"dtype": str(target.dtype), "device": target.device.type}
+    return made | {name: value for name, value in changed.items() if value != "none"}
+
+
+def content(manifest: dict[str, Any]) -> str:
     """Changes when the content of any shard does."""
     return hashlib.sha256("".join(shard["sha256"] for shard in manifest["shards"]).encode()).hexdigest()
 
@@ -116,17 +123,6 @@ def _write_shard(folder: Path, number: int, tensors: dict[str, Tensor], position
         raise HeadwayError(f"The features could not be written to {folder}: {error}.") from error
     path = folder / name
     return {"file": name, "positions": positions, "bytes": path.stat().st_size, "sha256": file_sha256(path)}
-
-
-def read_manifest(folder: Path) -> dict[str, Any] | None:
-    path = folder / MANIFEST
-    if not path.is_file():
-        return None
-    try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise HeadwayError(f"{path} is damaged; delete the folder and capture the features again.") from error
-    return manifest
 
 
 def check_shard(folder: Path, shard: dict[str, Any]) -> None:

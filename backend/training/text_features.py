@@ -19,7 +19,8 @@ from backend.drafters.learning import SequenceBatch
 from backend.errors import Cancelled, HeadwayError
 from backend.targets.target import FINAL, Target
 from backend.training import shards
-from backend.training.features import CaptureConfig, TokenizedAnswer, answers_digest, usable_answers
+from backend.training.captures import TEXTS, answers_digest, identity, made_in
+from backend.training.features import CaptureConfig, TokenizedAnswer, gathered, usable_answers
 from backend.training.order import TextOrder
 
 HALF = torch.float16
@@ -45,9 +46,10 @@ def capture_texts(
     config = config or CaptureConfig()
     usable = usable_answers(target, answers)
     plan = list(_plan(usable, config.shard_positions))
-    layers = _layers(target, reads)
+    layers = checked_layers(target, reads)
     bytes_each = 2 * len(layers) * target.hidden_size + 4
-    manifest = shards.start(folder, _header(target, usable, reads, config), sum(map(_length, usable)), bytes_each)
+    header, tokens = _header(target, usable, reads, config), sum(map(_length, usable))
+    manifest = shards.start(folder, header, tokens, bytes_each, shards.makes(target))
     total, done = manifest["positions"], sum(shard["positions"] for shard in manifest["shards"])
     progress(done, total)
     for texts in plan[len(manifest["shards"]) :]:
@@ -81,13 +83,21 @@ class _Text:
 
 
 class TextFeatureStore(TextOrder):
-    """Features in a folder, memory-mapped. Raises HeadwayError when they are incomplete or damaged."""
+    """Features in a folder, memory-mapped. `reads`: what is read of the layers that are there; None: all, in the order
+    they were asked for. Raises HeadwayError when the folder is incomplete, damaged, or without one of these layers.
+    """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, reads: Sequence[int] | None = None) -> None:
         manifest = shards.complete(folder)
+        there = [int(layer) for layer in manifest["header"]["reads"]]
+        self.reads = tuple(there if reads is None else reads)
+        if missing := sorted({*self.reads} - {*there, FINAL}):
+            raise HeadwayError(f"The features in {folder} hold no states of layer {missing[0]}; capture them again.")
         self.weights_id = str(manifest["header"]["weights_id"])
-        self.reads = tuple(int(layer) for layer in manifest["header"]["reads"])
-        self.fingerprint = shards.fingerprint(manifest)
+        self.made_by = made_in(folder, manifest)
+        self.header: dict[str, Any] = manifest["header"]
+        self.fingerprint = identity(self.header, self.made_by, self.reads)
+        self.content = shards.content(manifest)  #: what runs of earlier versions were checked against
         self._tokens: list[Tensor] = []  # int32 [P] each
         self._states: list[dict[int, Tensor]] = []  # layer -> float16 [P, H]
         self._texts: list[_Text] = []
@@ -127,19 +137,39 @@ class TextFeatureStore(TextOrder):
                 states[row, : text.length, place * size : (place + 1) * size] = found[layer][here]
         return SequenceBatch(tokens, states, final, learn)
 
+    def answer_positions(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Of every position of an answer, in order: its row for `final`, int64 [P]; the token after it and how many
+        following tokens there are, int32 [P] each.
+        """
+        tokens = torch.cat(self._tokens)
+        before = [0, *torch.tensor([len(part) for part in self._tokens]).cumsum(0).tolist()]
+        starts = [before[text.shard] + text.start for text in self._texts]
+        rows = torch.cat([
+            torch.arange(start + text.prompt - 1, start + text.length - 1)
+            for start, text in zip(starts, self._texts, strict=True)
+        ])  # fmt: skip
+        left = torch.cat([torch.arange(text.length - text.prompt, 0, -1) for text in self._texts])
+        return rows, tokens[rows + 1], left.to(torch.int32)
+
+    def final(self, rows: Tensor) -> Tensor:
+        """The last hidden states of these rows, int64 [T], counted through all texts -> float32 [T, H]."""
+        return gathered([found[FINAL] for found in self._states], rows)
+
     def state_sizes(self) -> dict[int, tuple[float, float]]:
         """By layer that is read: the usual (median) root mean square of its states, and the largest number in them.
 
         Told from the first tokens of the folder.
         """
-        found = {}
-        for layer in self.reads:
-            states = self._states[0][layer][:SAMPLE].float()
-            found[layer] = (float(states.square().mean(-1).sqrt().median()), float(states.abs().max()))
-        return found
+        return {layer: size_of_states(self._states[0][layer][:SAMPLE]) for layer in self.reads}
 
 
-def _layers(target: Target, reads: Sequence[int]) -> list[int]:
+def size_of_states(states: Tensor) -> tuple[float, float]:
+    """Of states [T, H]: the usual (median) root mean square, and the largest number."""
+    whole = states.float()
+    return float(whole.square().mean(-1).sqrt().median()), float(whole.abs().max())
+
+
+def checked_layers(target: Target, reads: Sequence[int]) -> list[int]:
     """What is kept: the layers that are read, each once, and the last hidden state."""
     for layer in reads:
         if layer != FINAL and not 0 <= layer <= target.num_layers:
@@ -156,7 +186,7 @@ def _header(
 ) -> dict[str, Any]:
     return {
         "format": 1,
-        "kind": "texts",
+        "kind": TEXTS,
         "reads": list(reads),
         "weights_id": target.identity.weights_id,
         "hidden_size": target.hidden_size,
@@ -213,13 +243,7 @@ def _groups(answers: Sequence[TokenizedAnswer], batch_tokens: int) -> list[list[
 
 def _pass(target: Target, answers: Sequence[TokenizedAnswer], layers: Sequence[int]) -> list[dict[int, Tensor]]:
     """For each answer a float16 [n, H] by layer, on the CPU."""
-    width = max(map(_length, answers))
-    ids = torch.zeros(len(answers), width, dtype=torch.int64)
-    mask = torch.zeros(len(answers), width, dtype=torch.bool)
-    for row, a in enumerate(answers):
-        ids[row, : _length(a)] = torch.tensor([*a.prompt_ids, *a.answer_ids])
-        mask[row, : _length(a)] = True
-    states = target.hidden_states(ids.to(target.device), mask.to(target.device), layers)
+    states = states_of(target, answers, layers)
     parts = dict(zip(layers, states.split(target.hidden_size, dim=-1), strict=True))
     for layer, part in parts.items():
         largest = float(part.abs().max())
@@ -231,3 +255,16 @@ def _pass(target: Target, answers: Sequence[TokenizedAnswer], layers: Sequence[i
             )
     halves = {layer: part.to(HALF).cpu() for layer, part in parts.items()}
     return [{layer: half[row, : _length(a)].clone() for layer, half in halves.items()} for row, a in enumerate(answers)]
+
+
+def states_of(target: Target, answers: Sequence[TokenizedAnswer], layers: Sequence[int]) -> Tensor:
+    """The states of `layers` side by side at every token of prompts and answers, read in one pass: [B, T, F], 0 where a
+    text is shorter.
+    """
+    width = max(map(_length, answers))
+    ids = torch.zeros(len(answers), width, dtype=torch.int64)
+    mask = torch.zeros(len(answers), width, dtype=torch.bool)
+    for row, a in enumerate(answers):
+        ids[row, : _length(a)] = torch.tensor([*a.prompt_ids, *a.answer_ids])
+        mask[row, : _length(a)] = True
+    return target.hidden_states(ids.to(target.device), mask.to(target.device), layers)

@@ -19,8 +19,9 @@ from backend.drafters.families import DEFAULT_FAMILY
 from backend.errors import HeadwayError
 from backend.jobs.configs import TrainJobConfig
 from backend.jobs.fork import start_of
-from backend.training.plan_facts import answer_facts, machine_speed, target_facts
-from backend.training.planner import decides, plan
+from backend.training.known_targets import known_target
+from backend.training.plan_facts import answer_facts, machine_speed, target_facts, with_captures
+from backend.training.planner import AnswerFacts, decides, plan
 from backend.training.vocab_facts import vocabulary_facts
 from dashboard.jobs import Jobs
 from dashboard.presenters.schema_form import FormField, config_from, problems_of, typed_from
@@ -205,6 +206,7 @@ class TrainHandlers:
         try:
             target = target_facts(config.target)
             answers = answer_facts(Path(config.answers).expanduser(), config.held_out, target.max_context)
+            answers = self._with_captures(answers, config, target.num_layers)
             probes = [job.result for job in self._jobs.list(kinds=("plan",), statuses=("finished",), limit=NUM_PROBES)]
             probe = fitting_probe(probes, config.target, decides(config))
             planned = plan(config, target, answers, probe, machine_speed())
@@ -214,6 +216,15 @@ class TrainHandlers:
             return self._trouble(one_sentence(error))
         coverage = self._coverage(config, target.vocab_size)
         return plan_view(planned, self._free_disk(), int(psutil.virtual_memory().available), coverage)
+
+    def _with_captures(self, answers: AnswerFacts, config: TrainJobConfig, num_layers: int) -> AnswerFacts:
+        """The answers, and whether what is read of them was captured before."""
+        places = self._services.places
+        if places is None:
+            return answers
+        known = known_target(places.cache, config.target, config.device, config.dtype)
+        parent = Path(config.work).expanduser() if config.work else places.features
+        return with_captures(answers, config, num_layers, parent, known)
 
     def _coverage(self, config: TrainJobConfig, vocab_size: int) -> dict[str, str] | None:
         size, depth = config.drafter.draft_vocab, config.drafter.depth

@@ -81,12 +81,12 @@ def test_an_interrupted_capture_goes_on_and_gives_the_same_bytes(target: Target,
             interruptions += 1
             with pytest.raises(HeadwayError, match="not complete"):
                 FeatureStore(tmp_path / "cut")
-    assert interruptions > 0 and resumed.fingerprint == whole.fingerprint
+    assert interruptions > 0 and resumed.content == whole.content
     assert progress[-1] == (len(whole), len(whole))
 
 
 def test_a_damaged_shard_is_noticed_and_made_again(target: Target, tmp_path: Path) -> None:
-    before = capture(target, pairs(), tmp_path, SMALL).fingerprint
+    before = capture(target, pairs(), tmp_path, SMALL).content
     shard = sorted(tmp_path.glob("*.safetensors"))[1]
     data = bytearray(shard.read_bytes())
     data[-1] ^= 1
@@ -94,7 +94,7 @@ def test_a_damaged_shard_is_noticed_and_made_again(target: Target, tmp_path: Pat
     shard.write_bytes(data)
     with pytest.raises(HeadwayError, match="damaged"):
         FeatureStore(tmp_path)
-    assert capture(target, pairs(), tmp_path, SMALL).fingerprint == before
+    assert capture(target, pairs(), tmp_path, SMALL).content == before
 
 
 def test_features_of_something_else_are_refused(target: Target, tmp_path: Path) -> None:

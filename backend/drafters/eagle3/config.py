@@ -13,6 +13,11 @@ from backend.drafters.layer.config import LayerShape, PairSettings
 LAYERS = 3  #: how many of the target's layers are read where nobody names them
 
 
+def default_layers(num_layers: int) -> tuple[int, ...]:
+    """Low, middle and high layer whose inputs are read: 2, L // 2 and L - 3, as published; fewer in shallow targets."""
+    return tuple(sorted({min(2, num_layers - 1), num_layers // 2, max(num_layers - 3, 1)}))
+
+
 class Eagle3Config(BaseModel):
     """What has to be known to build the head before its weights are read."""
 
@@ -55,6 +60,9 @@ class Eagle3Settings(PairSettings):
     @property
     def states_a_token(self) -> int:
         return 1 + (LAYERS if self.reads is None else len(self.reads))
+
+    def layers_read(self, num_layers: int) -> frozenset[int]:
+        return frozenset(self.reads or default_layers(num_layers))
 
 
 #: `paper`: arXiv 2503.01840 and the published training script; its linear schedule is half a cosine here.

@@ -8,16 +8,12 @@ import torch
 from torch import Tensor
 
 from backend.drafters.eagle3.config import Eagle3Config
+from backend.drafters.eagle3.config import default_layers as default_layers
 from backend.drafters.eagle3.model import Eagle3Head
 from backend.drafters.layer.starting import draw_weights, layer_like
 from backend.targets.target import Target
 
 NORMS = ("norm_output", "norm_before_residual", "norm_before_fc", "fc_norm")
-
-
-def default_layers(num_layers: int) -> tuple[int, ...]:
-    """Low, middle and high layer whose inputs are read: 2, L // 2 and L - 3, as published; fewer in shallow targets."""
-    return tuple(sorted({min(2, num_layers - 1), num_layers // 2, max(num_layers - 3, 1)}))
 
 
 def empty_head(target: Target, draft_vocab_size: int, reads: Sequence[int], **norms: bool) -> Eagle3Head:

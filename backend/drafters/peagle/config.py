@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from backend.drafters.eagle3.config import LAYERS, Eagle3Config
+from backend.drafters.eagle3.config import LAYERS, Eagle3Config, default_layers
 from backend.drafters.family import FamilySettings, Preset
 from backend.drafters.layer.config import LOSS_HELP, LossName, PairTrainConfig
 
@@ -58,6 +58,9 @@ class PeagleSettings(FamilySettings):
     @property
     def states_a_token(self) -> int:
         return 1 + (LAYERS if self.reads is None else len(self.reads))
+
+    def layers_read(self, num_layers: int) -> frozenset[int]:
+        return frozenset(self.reads or default_layers(num_layers))
 
     def loss_settings(self) -> PeagleTrainConfig:
         """The part that decides the loss."""
