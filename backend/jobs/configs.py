@@ -7,7 +7,7 @@ nothing of how the work is done.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -61,6 +61,10 @@ class TrainJobConfig(TargetConfig):
     )
     drafter: AnySettings = Field(MedusaSettings(), description="what is trained")
     training: TrainConfig = Field(TrainConfig(), description="how it is trained")
+    features: Literal["cached", "online"] = Field(
+        "cached",
+        description="the target's states: cached on disk, for later trainings too; online: read anew for every batch",
+    )
     name: Name | None = Field(None, description="name of the drafter; default: the folder's")
     out: Text | None = Field(None, description="folder of the drafter; default: NAME in the home folder's drafters")
     start_from: Text | None = Field(

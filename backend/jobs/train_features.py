@@ -1,4 +1,5 @@
-"""Where a training's features come from: a capture that is there already, whoever made it, or one of its own.
+"""Where a training's features come from: a capture that is there already, whoever made it, or one of its own; or the
+target itself while it trains.
 
 Captures lie in the work folder that was named, or where all jobs over the same answers share them. Knows captures and
 contexts; no family.
@@ -20,10 +21,12 @@ from backend.training import shards
 from backend.training.captures import TEXTS, TokenizedAnswer, Wanted, answers_digest, read_manifest, serving
 from backend.training.features import FeatureStore, capture, feature_folder, usable_answers
 from backend.training.known_targets import KnownTarget, remember_target
+from backend.training.online import OnlinePositions, OnlineTexts
 from backend.training.text_features import TextFeatureStore, capture_texts, text_feature_folder
 from backend.training.text_positions import PositionsOfTexts
 
 Cached = FeatureStore | TextFeatureStore | PositionsOfTexts
+Given = Cached | OnlineTexts | OnlinePositions
 TRAINING, HELD_OUT = "training", "held-out"
 
 
@@ -34,8 +37,23 @@ def features_for(
     config: TrainJobConfig,
     what: str,
     learner: Learner,
-) -> Cached:
+) -> Given:
     """Features of the learner's kind; `what`: TRAINING or HELD_OUT. Raises HeadwayError, Cancelled."""
+    if config.features == "cached":
+        return _cached(context, target, answers, config, what, learner)
+    if learner.reads:
+        return OnlineTexts(target, answers, learner.reads)
+    return OnlinePositions(target, answers, learner.wants_ahead)
+
+
+def _cached(
+    context: JobContext,
+    target: Target,
+    answers: Sequence[TokenizedAnswer],
+    config: TrainJobConfig,
+    what: str,
+    learner: Learner,
+) -> Cached:
     known = KnownTarget(target.identity.weights_id, shards.makes(target))
     remember_target(context.settings.cache, config.target, config.device, config.dtype, known)
     own = _own_folder(context, target, answers, config, what, learner)

@@ -38,6 +38,7 @@ from backend.jobs.train_tree import asked_tree, numbers, stored_tree
 from backend.targets.target import FINAL, Target
 from backend.training.judge import Judge, judged_prompts
 from backend.training.loop import TrainResult, train
+from backend.training.online import OnlineTexts
 from backend.training.split import split_held_out
 from backend.training.text_features import TextFeatureStore
 from backend.training.token_map import choose_tokens
@@ -155,7 +156,7 @@ class _Training:
 
     def _tell_sizes(self) -> None:
         """How large the states are that the drafter reads: an attention sink is many times larger than the rest."""
-        if isinstance(self.features, TextFeatureStore):
+        if isinstance(self.features, TextFeatureStore | OnlineTexts):
             sizes = [
                 f"{'the last' if layer == FINAL else f'layer {layer}'} {usual:,.2g} (largest number {largest:,.0f})"
                 for layer, (usual, largest) in self.features.state_sizes().items()

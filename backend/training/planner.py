@@ -50,6 +50,9 @@ class Planned(Protocol):
     @property
     def half(self) -> bool: ...
 
+    @property
+    def features(self) -> str: ...
+
 
 @dataclass(frozen=True)
 class TargetFacts:
@@ -201,7 +204,7 @@ def plan(config: Planned, target: TargetFacts, answers: AnswerFacts, probe: Prob
     steps = config.training.total_steps(answers.seen(config.drafter)[0])
     used = probe if fits else None
     return Plan(
-        bytes_features=feature_bytes(target, answers, config.drafter.states_a_token),
+        bytes_features=0 if _online(config) else feature_bytes(target, answers, config.drafter.states_a_token),
         bytes_checkpoints=_checkpoint_bytes(config, sizes, steps, used if same else None),
         bytes_drafter=sizes.parameters * (HALF if config.half else 4) + SMALL_FILES,
         peak_memory_bytes=_peak(config, target, answers, sizes, used, same),
@@ -225,6 +228,10 @@ def feature_bytes(target: TargetFacts, answers: AnswerFacts, states_a_token: int
         return tokens * (HALF * states_a_token * target.hidden_size + 4) + SMALL_FILES
     positions = new * answers.positions + new_held_out * answers.held_out_positions
     return positions * (HALF * target.hidden_size + 8) + SMALL_FILES
+
+
+def _online(config: Planned) -> bool:
+    return config.features == "online"
 
 
 def padded_tokens(shapes: Sequence[tuple[int, int]], batch_tokens: int = BATCH_TOKENS) -> int:
@@ -300,6 +307,8 @@ def _peak(
         # An evaluation drafts with a copy of the weights, laid out once more; a step needs its batch's states instead.
         copies = 8 * sizes.parameters if config.training.decode_prompts else 0
         learning = sizes.fixed_bytes + max(copies, config.training.batch_tokens * sizes.position_bytes)
+    if _online(config):  # a pass, and then a step with what it gave
+        return int(max(loading, loaded + capture + learning))
     capturing = loaded + capture + shard if answers.read else 0
     return int(max(loading, capturing, loaded + learning + mapped))
 
@@ -335,13 +344,21 @@ def _phases(
     tree_s = 0.0 if config.tree_nodes or config.tree else TREES * (TREE_TEXT / read + TREE_STEPS * draft_s)
     parts = (
         Phase("load the target", load_s, known),
-        Phase("read the answers", answers.read / read, known),
+        Phase("read the answers", _read(config, answers, steps, evaluations) / read, known),
         Phase("learn", steps * step_s, same),
         Phase("evaluate", evaluations * (held_out / evaluate + judged), same),
         Phase("save", saves * save_s, same),
         Phase("choose the tree", tree_s, known),
     )
     return tuple(part for part in parts if part.seconds > 0)
+
+
+def _read(config: Planned, answers: AnswerFacts, steps: int, evaluations: int) -> float:
+    """Tokens that the target reads: all of them once for a capture; online those of every step and evaluation."""
+    if not _online(config):
+        return answers.read
+    epochs = steps / config.training.steps_per_epoch(answers.seen(config.drafter)[0])
+    return epochs * answers.tokens + evaluations * answers.held_out_tokens
 
 
 def _judge_s(config: Planned, answers: AnswerFacts, step_s: float, read: float) -> float:
@@ -379,7 +396,7 @@ def _notes(config: Planned, answers: AnswerFacts, fits: bool, same: bool) -> tup
             f"There are {answers.positions:,} training positions, fewer than one batch of "
             f"{config.training.batch_tokens:,}: it would not start."
         )
-    if not answers.read:
+    if not _online(config) and not answers.read:
         notes.append("The features were captured before and are used again.")
     if answers.held_out_positions == 0:
         notes.append("No prompt is held out, so nothing will be measured.")

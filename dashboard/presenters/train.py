@@ -21,8 +21,8 @@ GROUPS: Final = (("data", "Data"), ("drafter", "Drafter"), ("training", "Trainin
 FAMILY: Final = "drafter.family"
 PRESET: Final = "preset"
 _GROUP_OF: Final[Mapping[str, str]] = {
-    "target": "data", "answers": "data", "held_out": "data", "preset": "drafter", "drafter": "drafter",
-    "training": "training",
+    "target": "data", "answers": "data", "held_out": "data", "features": "data", "preset": "drafter",
+    "drafter": "drafter", "training": "training",
 }  # fmt: skip
 _FAMILIES: Final[Mapping[str, str]] = {
     "medusa": "Medusa heads", "hydra": "Hydra heads", "eagle": "EAGLE", "eagle3": "EAGLE-3", "mtp": "MTP modules",
@@ -67,8 +67,8 @@ _LABELS: Final[Mapping[str, str]] = {
     "dtype": "Numbers",
 }
 _MORE: Final = (
-    "held_out", "drafter.num_blocks", "drafter.decay", "drafter.compute", "drafter.reads", "drafter.token_weight",
-    "drafter.feature_weight", "drafter.noise", "drafter.fc_norm", "drafter.norm_before_fc",
+    "features", "held_out", "drafter.num_blocks", "drafter.decay", "drafter.compute", "drafter.reads",
+    "drafter.token_weight", "drafter.feature_weight", "drafter.noise", "drafter.fc_norm", "drafter.norm_before_fc",
     "drafter.norm_before_residual", "drafter.norm_output", "drafter.recycle_normed", "drafter.kept_places",
     "drafter.kept_least", "training.gradient_value_clip", "tree", "training.steps",
     "training.warmup_fraction", "training.final_fraction", "training.weight_decay", "training.beta_1",
