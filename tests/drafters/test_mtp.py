@@ -9,9 +9,10 @@ import torch
 
 from backend.drafters.base import Drafter
 from backend.drafters.growing import DynamicShape
+from backend.drafters.layer.fresh import fresh_of
 from backend.drafters.layer.token_loss import Teacher
 from backend.drafters.mtp.config import MtpConfig, MtpSettings
-from backend.drafters.mtp.drafter import MtpDrafter, _fresh, _Growth, drafter_of
+from backend.drafters.mtp.drafter import MtpDrafter, _Growth, drafter_of
 from backend.drafters.mtp.recipe import RECIPE
 from backend.drafters.mtp.train import MtpLearner, new_model
 from backend.drafters.sizes import LayerWeights, sizes_of
@@ -112,7 +113,7 @@ def test_later_modules_draft_what_they_are_trained_on() -> None:
     for length in range(prompt + 1, len(text) - 4):
         context = context_of([text], [states], [length], [1])
         with torch.no_grad():
-            fresh = _fresh(context)
+            fresh = fresh_of(context)
             growth = _Growth(drafter.model, drafter._caches, fresh, drafter._read(slice(0, 1), fresh)[0])
             found = [drafter.model.scores(drafter.model.parts[0].norm(growth.outputs))[0, 0]]
             for step in range(3):

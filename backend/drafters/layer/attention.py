@@ -62,6 +62,15 @@ class DraftLayer(nn.Module):
         return heads
 
 
+class OrdinaryLayer(nn.Module):
+    """A decoder layer that reads one state, with the norm in front: one more norm than a DraftLayer."""
+
+    def __init__(self, shape: LayerShape) -> None:
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
+        self.layer = DraftLayer(shape, shape.hidden_size)
+
+
 def attend(query: Tensor, blocks: Sequence[KeyBlock]) -> Tensor:
     """query [B, nq, T, hd] over all keys of all blocks in one softmax -> [B, nq, T, hd].
 

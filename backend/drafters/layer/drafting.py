@@ -16,6 +16,8 @@ from torch import Tensor
 from backend.drafters.base import Draft, DraftContext, tree_to_fill
 from backend.drafters.growing import grow_dynamic, grow_static
 from backend.drafters.layer.attention import KeyBlock, attend
+from backend.drafters.layer.cache import LayerCache, move_all
+from backend.drafters.layer.fresh import fresh_of, prompt_parts, read_newest
 from backend.drafters.layer.pair_model import PairModel
 from backend.drafters.plain.drafter import root_draft
 from backend.trees import DynamicShape, TreeShape
@@ -40,7 +42,7 @@ class PairDrafter:
         self.shape = tree_to_fill(name, shape, dynamic, len(model.token_map))
         self.sampled = sampled and dynamic is None
         self.reads = model.reads
-        self._keys = self._values = torch.empty(0)  # [rows, nkv, capacity, hd]
+        self._caches: list[LayerCache] = []
 
     def with_shape(self, shape: TreeShape) -> PairDrafter:
         return PairDrafter(self.family, self.name, self.model, shape, self.sampled)
@@ -55,28 +57,22 @@ class PairDrafter:
     # -- rows ----------------------------------------------------------------------------------------------------------
 
     def start(self, rows: int, capacity: int) -> None:
-        shape, like = self.model.layer.shape, self.model.embedding
-        # Pairs past a row's committed ones are written and never looked at, so the last one needs room too.
-        room = (rows, shape.num_kv_heads, capacity + self.shape.max_depth + 1, shape.head_dim)
-        self._keys, self._values = like.new_zeros(room), like.new_zeros(room)
+        room = capacity + self.shape.max_depth + 1  # pairs past a row's committed ones are written too
+        self._caches = [LayerCache(rows, room, self.model.layer.shape, self.model.embedding)]
 
     def replace_rows(self, rows: Sequence[int]) -> None:
         return None  # how many pairs a row has follows from its committed length
 
     def move_row(self, source: int, target: int) -> None:
-        for room in (self._keys, self._values):
-            room[target] = room[source]
+        move_all(self._caches, source, target)
 
     @torch.no_grad()
     def read_prompt(self, row: int, tokens: Tensor, states: Tensor) -> None:
         """Keys and values of all pairs of the prompt but the last, which comes with the first draft."""
-        pairs = len(states) - 1
-        for start in range(0, pairs, PROMPT_CHUNK):
-            here = slice(start, min(start + PROMPT_CHUNK, pairs))
-            inputs, _ = self.model.join(self.model.feature(states[None, here]), tokens[None, 1:][:, here])
-            positions = torch.arange(here.start, here.stop, device=tokens.device)[None]
-            keys, values = self.model.layer.key_value(inputs, positions)
-            self._keys[row, :, here], self._values[row, :, here] = keys[0], values[0]
+        for part in prompt_parts(tokens, states, PROMPT_CHUNK):
+            inputs, _ = self.model.join(self.model.feature(part.states), part.tokens)
+            keys, values = self.model.layer.key_value(inputs, part.columns)
+            self._caches[0].write(slice(row, row + 1), part.columns, keys, values)
 
     # -- drafting ------------------------------------------------------------------------------------------------------
 
@@ -102,26 +98,10 @@ class PairDrafter:
         Returns what the layer gives at each row's last pair [B, 1, H], the position of that pair int64 [B, 1], and the
         committed pairs as a block whose `seen` is [B, 1, S].
         """
-        states, counts = context.states, context.num_states
-        assert states is not None and counts is not None, "the loop hands over what `reads` names"
-        batch, width = states.shape[:2]
-        last = context.lengths - 2  # number of the pair before the root; pair i holds state i and token i + 1
-        ahead = torch.arange(width, device=states.device)
-        pairs = last[:, None] - counts[:, None] + 1 + ahead  # [B, S], garbage past `last`
-        tokens = context.tokens.gather(1, (pairs + 1).clamp(max=context.tokens.shape[1] - 1))
-        inputs, residual = self.model.join(self.model.feature(states), tokens)
-        keys, values = self.model.layer.key_value(inputs, pairs)
-        rows = torch.arange(batch, device=states.device)[:, None]
-        self._keys[:batch].transpose(1, 2)[rows, pairs] = keys.transpose(1, 2)
-        self._values[:batch].transpose(1, 2)[rows, pairs] = values.transpose(1, 2)
-        lengths = context.host_lengths or context.lengths.tolist()
-        filled = max(lengths) - 1
-        seen = torch.arange(filled, device=states.device) <= last[:, None]  # [B, S]
-        block = KeyBlock(self._keys[:batch, :, :filled], self._values[:batch, :, :filled], seen[:, None])
-        newest = (counts - 1)[:, None, None]
-        at_last = [value.gather(1, newest.expand(-1, 1, value.shape[-1])) for value in (inputs, residual)]
-        query = self.model.layer.query(at_last[0], last[:, None])
-        return self.model.layer.finish(at_last[1], attend(query, [block])), last[:, None], block
+        fresh, rows = fresh_of(context), slice(0, len(context.lengths))  # column i: state i and token i + 1
+        inputs, residual = self.model.join(self.model.feature(fresh.states), fresh.tokens)
+        output, block = read_newest(self.model.layer, self._caches[0], rows, fresh, inputs, residual)
+        return output, fresh.last, block
 
 
 @dataclass

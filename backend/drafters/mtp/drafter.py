@@ -21,31 +21,12 @@ from backend.drafters.independent import fill_static
 from backend.drafters.layer.attention import KeyBlock, attend
 from backend.drafters.layer.cache import LayerCache, move_all
 from backend.drafters.layer.drafting import PairDrafter
+from backend.drafters.layer.fresh import Fresh, fresh_of, prompt_parts, read_newest
 from backend.drafters.mtp.model import MtpModel, seen_by
 from backend.drafters.plain.drafter import root_draft
 from backend.trees import TreeShape
 
 PROMPT_CHUNK = 512  #: prompt columns read at once
-
-
-@dataclass(frozen=True)
-class _Fresh:
-    """Columns to add for the first module; module m's are m less.
-
-    columns: int64 [B, S], of which counts int64 [B] are real; tokens: int64 [B, S], those after the columns; states:
-    float [B, S, F]; filled: columns of the first module that exist afterwards, in the longest row.
-    """
-
-    columns: Tensor
-    counts: Tensor
-    tokens: Tensor
-    states: Tensor
-    filled: int
-
-    def newest(self, values: Tensor) -> Tensor:
-        """values [B, S, ..] -> those of each row's last real column, [B, 1, ..]."""
-        place = (self.counts - 1)[:, None, None].expand(-1, 1, values.shape[-1])
-        return values.gather(1, place)
 
 
 class MtpDrafter:
@@ -102,19 +83,14 @@ class MtpDrafter:
     @torch.no_grad()
     def read_prompt(self, row: int, tokens: Tensor, states: Tensor) -> None:
         """All columns of the prompt but the last, which comes with the first draft."""
-        columns = len(states) - 1
-        for start in range(0, columns, PROMPT_CHUNK):
-            end = min(start + PROMPT_CHUNK, columns)
-            here = torch.arange(start, end, device=tokens.device)[None]
-            count = torch.full((1,), end - start, device=tokens.device)
-            fresh = _Fresh(here, count, tokens[None, start + 1 : end + 1], states[None, start:end], end)
+        for fresh in prompt_parts(tokens, states, PROMPT_CHUNK):
             self._read(slice(row, row + 1), fresh)
 
     # -- drafting ------------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def draft(self, context: DraftContext) -> Draft:
-        fresh = _fresh(context)
+        fresh = fresh_of(context)
         outputs = self._read(slice(0, len(context.lengths)), fresh)
         depth = min(self.shape.max_depth, context.max_depth)
         if depth < 1:
@@ -134,7 +110,7 @@ class MtpDrafter:
             return grow_static(context.roots, scores, growth.extend, shape, vocabulary, context.temperature, chance)
         return grow_dynamic(context.roots, scores, growth.extend, _cut(self.dynamic, depth), vocabulary)
 
-    def _read(self, rows: slice, fresh: _Fresh) -> list[Tensor]:
+    def _read(self, rows: slice, fresh: Fresh) -> list[Tensor]:
         """Add columns to all modules. Returns what leaves each module at the row's last column: of the modules form
         that of the first module alone, as the others' last columns are drafted; of parallel heads each one's, normed.
         """
@@ -159,33 +135,16 @@ class MtpDrafter:
             self._left[number, rows] = fresh.newest(state)[:, 0]
         return found or [self._only(rows, fresh, inputs, residual)]
 
-    def _only(self, rows: slice, fresh: _Fresh, inputs: Tensor, residual: Tensor) -> Tensor:
+    def _only(self, rows: slice, fresh: Fresh, inputs: Tensor, residual: Tensor) -> Tensor:
         """What leaves a single module at the last column."""
-        part, cache, last = self.model.parts[0], self._caches[0], fresh.newest(fresh.columns[..., None])[..., 0]
-        block = cache.block(rows, fresh.filled, seen_by(last, cache.columns_of(fresh.filled), 0))
-        query = part.layer.query(fresh.newest(inputs), last)
-        return part.layer.finish(fresh.newest(residual), attend(query, [block]))
+        return read_newest(self.model.parts[0].layer, self._caches[0], rows, fresh, inputs, residual)[0]
 
-    def _read_parallel(self, rows: slice, fresh: _Fresh, number: int) -> Tensor:
-        part, cache = self.model.parts[number], self._caches[number]
+    def _read_parallel(self, rows: slice, fresh: Fresh, number: int) -> Tensor:
+        part = self.model.parts[number]
         inputs, residual = part.join(self.model.feature(fresh.states), None)
-        cache.write(rows, fresh.columns, *part.layer.key_value(inputs, fresh.columns))
-        last = fresh.newest(fresh.columns[..., None])[..., 0]
-        block = cache.block(rows, fresh.filled, seen_by(last, cache.columns_of(fresh.filled), 0))
-        query = part.layer.query(fresh.newest(inputs), last)
-        normed: Tensor = part.norm(part.layer.finish(fresh.newest(residual), attend(query, [block])))
+        output, _ = read_newest(part.layer, self._caches[number], rows, fresh, inputs, residual)
+        normed: Tensor = part.norm(output)
         return normed
-
-
-def _fresh(context: DraftContext) -> _Fresh:
-    states, counts = context.states, context.num_states
-    assert states is not None and counts is not None, "the loop hands over what `reads` names"
-    last = context.lengths - 2  # the column before the root
-    ahead = torch.arange(states.shape[1], device=states.device)
-    columns = last[:, None] - counts[:, None] + 1 + ahead
-    tokens = context.tokens.gather(1, (columns + 1).clamp(max=context.tokens.shape[1] - 1))
-    lengths = context.host_lengths or context.lengths.tolist()
-    return _Fresh(columns, counts, tokens, states, max(lengths) - 1)
 
 
 def _cut(dynamic: DynamicShape, depth: int) -> DynamicShape:
@@ -205,13 +164,13 @@ class _Growth:
 
     model: MtpModel
     caches: Sequence[LayerCache]
-    fresh: _Fresh
+    fresh: Fresh
     outputs: Tensor
     _features: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
         self._features = self.model.parts[0].recycled(self.outputs)  # [B, E, H]
-        self._column = self.fresh.newest(self.fresh.columns[..., None])[..., 0]  # [B, 1]
+        self._column = self.fresh.last  # [B, 1]
         self._level = 0
 
     def extend(self, tokens: Tensor, parents: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from backend.drafters.growing import DynamicShape
 from backend.drafters.independent import fill_static
 from backend.drafters.layer.attention import KeyBlock, attend
 from backend.drafters.layer.cache import LayerCache, move_all
+from backend.drafters.layer.fresh import fresh_of, prompt_parts
 from backend.drafters.peagle.model import PeagleHead
 from backend.drafters.plain.drafter import root_draft
 from backend.trees import TreeShape
@@ -71,12 +72,9 @@ class PeagleDrafter:
     @torch.no_grad()
     def read_prompt(self, row: int, tokens: Tensor, states: Tensor) -> None:
         """All pairs of the prompt but the last, which comes with the first draft."""
-        pairs = len(states) - 1
-        for start in range(0, pairs, PROMPT_CHUNK):
-            end = min(start + PROMPT_CHUNK, pairs)
-            here = torch.arange(start, end, device=tokens.device)[None]
-            entered = self.model.join(self.model.feature(states[None, start:end]), tokens[None, start + 1 : end + 1])
-            self._read(slice(row, row + 1), here, end - start, entered, end, None)
+        for part in prompt_parts(tokens, states, PROMPT_CHUNK):
+            entered = self.model.join(self.model.feature(part.states), part.tokens)
+            self._read(slice(row, row + 1), part.columns, part.columns.shape[1], entered, part.filled, None)
 
     # -- drafting ------------------------------------------------------------------------------------------------------
 
@@ -96,23 +94,18 @@ class PeagleDrafter:
 
     def _block(self, context: DraftContext, depth: int) -> Tensor:
         """What leaves the last layer at the pair before each row's root and at the places behind it: [B, depth, H]."""
-        states, counts = context.states, context.num_states
-        assert states is not None and counts is not None, "the loop hands over what `reads` names"
-        batch, width = states.shape[:2]
-        last = (context.lengths - 2)[:, None]  # [B, 1], the pair before the root
-        pairs = last - counts[:, None] + 1 + torch.arange(width, device=states.device)  # [B, S], garbage past `last`
-        tokens = context.tokens.gather(1, (pairs + 1).clamp(max=context.tokens.shape[1] - 1))
-        inputs, residual = self.model.join(self.model.feature(states), tokens)
+        fresh = fresh_of(context)
+        (batch, width), last = fresh.columns.shape, fresh.last  # last: the pair before the root
+        inputs, residual = self.model.join(self.model.feature(fresh.states), fresh.tokens)
         place_inputs, place_residual = self.model.places()
         joined = (
             torch.cat([inputs, place_inputs.expand(batch, depth - 1, -1)], dim=1),
             torch.cat([residual, place_residual.expand(batch, depth - 1, -1)], dim=1),
         )
-        columns = torch.cat([pairs, last + torch.arange(1, depth, device=states.device)], dim=1)
-        lengths = context.host_lengths or context.lengths.tolist()
-        outputs = self._read(slice(0, batch), columns, width, joined, max(lengths) - 1, last)
-        newest = (counts - 1)[:, None, None].expand(-1, 1, outputs.shape[-1])
-        return torch.cat([outputs.gather(1, newest), outputs[:, width:]], dim=1)
+        places = last + torch.arange(1, depth, device=last.device)
+        columns = torch.cat([fresh.columns, places], dim=1)
+        outputs = self._read(slice(0, batch), columns, width, joined, fresh.filled, last)
+        return torch.cat([fresh.newest(outputs), outputs[:, width:]], dim=1)
 
     def _read(
         self,

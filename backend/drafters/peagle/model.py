@@ -15,19 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from backend.drafters.eagle3.model import Eagle3Head
-from backend.drafters.layer.attention import DraftLayer
-from backend.drafters.layer.config import LayerShape
+from backend.drafters.layer.attention import DraftLayer, OrdinaryLayer
 from backend.drafters.peagle.config import PeagleConfig
 from backend.targets.packed_linear import PackedFrom
-
-
-class FurtherLayer(nn.Module):
-    """An ordinary decoder layer: one more norm in front of what DraftLayer is."""
-
-    def __init__(self, shape: LayerShape) -> None:
-        super().__init__()
-        self.input_layernorm = nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
-        self.layer = DraftLayer(shape, shape.hidden_size)
 
 
 class PeagleHead(Eagle3Head):
@@ -37,7 +27,7 @@ class PeagleHead(Eagle3Head):
 
     def __init__(self, config: PeagleConfig) -> None:
         super().__init__(config)
-        self.further = nn.ModuleList(FurtherLayer(config.layer) for _ in range(config.num_layers - 1))
+        self.further = nn.ModuleList(OrdinaryLayer(config.layer) for _ in range(config.num_layers - 1))
         self.mask_hidden = nn.Parameter(torch.zeros(len(config.reads) * config.target_hidden_size))
 
     def for_drafting(self, packed_from: PackedFrom | None = None) -> PeagleHead:
@@ -48,11 +38,11 @@ class PeagleHead(Eagle3Head):
     @property
     def stack(self) -> list[DraftLayer]:
         """All decoder layers, the first one first."""
-        return [self.layer, *(part.layer for part in cast(Sequence[FurtherLayer], self.further))]
+        return [self.layer, *(part.layer for part in cast(Sequence[OrdinaryLayer], self.further))]
 
     def enter(self, number: int, state: Tensor) -> tuple[Tensor, Tensor]:
         """What leaves layer `number` - 1 [B, T, H] -> (what layer `number`, from 1, projects, residual)."""
-        part = cast(Sequence[FurtherLayer], self.further)[number - 1]
+        part = cast(Sequence[OrdinaryLayer], self.further)[number - 1]
         return part.input_layernorm(state), state
 
     def places(self) -> tuple[Tensor, Tensor]:
