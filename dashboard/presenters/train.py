@@ -33,6 +33,7 @@ _PRESETS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 _LABELS: Final[Mapping[str, str]] = {
     "drafter.draft_vocab": "Draft vocabulary",
+    "drafter.head_arch": "Head architecture",
     "drafter.num_heads": "Heads",
     "drafter.num_blocks": "Blocks a head",
     "drafter.test_time_steps": "Test-time steps",
@@ -67,7 +68,7 @@ _LABELS: Final[Mapping[str, str]] = {
     "dtype": "Numbers",
 }
 _MORE: Final = (
-    "features", "held_out", "drafter.num_blocks", "drafter.decay", "drafter.compute", "drafter.reads",
+    "features", "held_out", "drafter.num_blocks", "drafter.decay", "drafter.dropout", "drafter.compute", "drafter.reads",
     "drafter.token_weight", "drafter.feature_weight", "drafter.noise", "drafter.fc_norm", "drafter.norm_before_fc",
     "drafter.norm_before_residual", "drafter.norm_output", "drafter.recycle_normed", "drafter.kept_places",
     "drafter.kept_least", "training.gradient_value_clip", "tree", "training.steps",

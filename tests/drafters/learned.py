@@ -35,6 +35,7 @@ DEPTH, NEW = 3, 22
 SETTINGS: dict[str, FamilySettings] = {
     "medusa": MedusaSettings(num_heads=DEPTH, draft_vocab=0, decay=1.0),
     "hydra": HydraSettings(num_heads=DEPTH, draft_vocab=0, decay=1.0),
+    "hydra++": HydraSettings(head_arch="prefix-mlp", num_heads=DEPTH, draft_vocab=0, decay=1.0),
     "eagle": EagleSettings(
         test_time_steps=DEPTH, draft_depth=DEPTH, draft_vocab=0, token_weight=1.0, feature_weight=0.1, decay=1.0,
         noise=0.02,

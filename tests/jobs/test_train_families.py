@@ -68,6 +68,26 @@ def test_eagle3_is_trained_and_drafts_with_static_and_grown_trees(
         assert decoded(capsys, done["out"], *words)["tokens"] == plain, words
 
 
+def test_hydra_plus_plus_is_trained_from_whole_texts_by_its_preset(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    answers = made_up_answers(home / "answers.npz")
+    asked = ("--family", "hydra", "--preset", "small", "--num-heads", "2", "--answers", str(answers))
+    code, done, err = run(capsys, *SHORT, *asked, "--tree", GROWN)
+    assert (code, err) == (0, "")
+    meta = read_meta(Path(done["out"]))
+    assert (
+        meta.family == "hydra"
+        and meta.config["prefix"]["hidden_size"] == 64
+        and meta.lineage["drafter"]["loss"] == "soft"
+    )
+    plain = decoded(capsys, "none")["tokens"]
+    for words in ((), ("--tree", "chain-2"), ("--tree", "2x2"), ("--max-depth", "1")):
+        assert decoded(capsys, done["out"], *words)["tokens"] == plain, words
+    code, _, err = run(capsys, *SHORT, *asked, "--head-arch", "mlp", "--start-from", done["out"], "--name", "other")
+    assert code == 2 and "don't fit these settings (prefix." in err
+
+
 def test_the_same_features_serve_the_next_training_of_the_same_layers(
     capsys: pytest.CaptureFixture[str], home: Path
 ) -> None:

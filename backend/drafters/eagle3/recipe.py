@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
-import torch
 from torch import Tensor
 
 from backend.drafters.eagle3.config import Eagle3Settings
 from backend.drafters.eagle3.model import Eagle3Head
 from backend.drafters.eagle3.train import NORMS, default_layers, empty_head, new_head
 from backend.drafters.layer.recipe import SEED, PairRecipe
-from backend.drafters.layer.starting import state_scales, usual_sizes
+from backend.drafters.layer.starting import measured_sizes, state_scales
 from backend.drafters.recipe import take_weights
 from backend.errors import HeadwayError
 from backend.targets.target import Target
-
-MEASURED = 512  #: tokens of a text that the sizes of states are measured on
 
 
 class Eagle3Recipe(PairRecipe):
@@ -47,17 +43,6 @@ class Eagle3Recipe(PairRecipe):
             head.hold_embedding(target.embedding_weight().float())
         head.hold_sizes(sizes)
         return head.to(target.device)
-
-
-def measured_sizes(target: Target, reads: Sequence[int], texts: Sequence[Sequence[int]]) -> tuple[float, ...]:
-    """See starting.usual_sizes; over all positions of these texts. Infinite, as unknown, where there are none."""
-    if not texts:
-        return (math.inf,) * len(reads)
-    found = []
-    for text in texts:
-        ids = torch.tensor([list(text[:MEASURED])], device=target.device)
-        found.append(target.hidden_states(ids, torch.ones_like(ids, dtype=torch.bool), reads)[0])
-    return usual_sizes(torch.cat(found), len(reads))
 
 
 RECIPE = Eagle3Recipe()

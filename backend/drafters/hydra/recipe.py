@@ -16,10 +16,11 @@ from backend.drafters.hydra.config import HydraConfig, HydraSettings
 from backend.drafters.hydra.drafter import HydraDrafter
 from backend.drafters.hydra.model import HydraHeads
 from backend.drafters.hydra.train import HydraLearner
+from backend.drafters.layer.starting import layer_like, measured_sizes
 from backend.drafters.layer.token_loss import Teacher
 from backend.drafters.learning import Learner
 from backend.drafters.recipe import take_weights
-from backend.targets.target import Target
+from backend.targets.target import FINAL, Target
 from backend.trees import TreeShape
 
 
@@ -41,10 +42,12 @@ class HydraRecipe:
             num_blocks=settings.num_blocks,
             shared_output=settings.shared_output,
             draft_vocab_size=None if tokens is None else len(tokens),
+            prefix=layer_like(target) if settings.head_arch == "prefix-mlp" else None,
         )
         heads = HydraHeads(config)
         if weights is None:
-            heads.initialise(target.lm_head_weight().float().cpu(), tokens)
+            usual = measured_sizes(target, (FINAL,), texts)[0] if heads.prefix is not None and texts else 1.0
+            heads.initialise(target.lm_head_weight().float().cpu(), tokens, usual_size=usual)
         else:
             take_weights(heads, weights)
         heads.hold_embedding(target.embedding_weight().float())

@@ -2,7 +2,8 @@
 
 As Medusa's, with the answer's own tokens standing for the path drafted so far (teacher forcing): head k reads the state
 at t and the tokens t + 1 .. t + 1 + k and learns the token t + 2 + k (Hydra, arXiv 2402.05109, section 3), or what the
-target says of that token.
+target says of that token. With a prefix layer the state is what leaves it at t; it is run over whole texts, and the
+positions of their answers are then learned like any others.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from backend.drafters.fused_loss import linear_cross_entropy
 from backend.drafters.hydra.config import HydraTrainConfig
 from backend.drafters.hydra.model import HydraHeads
 from backend.drafters.layer.token_loss import Teacher, token_loss
-from backend.drafters.learning import IGNORE, MAX_RANKS, Evaluation, FeatureBatch
+from backend.drafters.learning import IGNORE, MAX_RANKS, Evaluation, FeatureBatch, SequenceBatch, counted
+from backend.targets.target import FINAL
 
 
 class HydraLearner:
     """The heads with their loss."""
 
     family = "hydra"
-    reads: tuple[int, ...] = ()
 
     def __init__(
         self, heads: HydraHeads, config: HydraTrainConfig | None = None, teacher: Teacher | None = None
@@ -33,6 +34,8 @@ class HydraLearner:
         self.heads, self.config, self.teacher = heads, config or HydraTrainConfig(), teacher
         if self.wants_ahead and teacher is None:
             raise ValueError(f"the loss {self.config.loss!r} needs a teacher")
+        heads.dropout = self.config.dropout
+        self.reads = () if heads.prefix is None else (FINAL,)
         self._draft_index = heads.draft_index()  # int64 [V]
         self._compute = torch.bfloat16 if self.config.compute == "bfloat16" else torch.float32
 
@@ -42,7 +45,8 @@ class HydraLearner:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return self.config.model_dump()
+        # Runs begun before there was such a setting go on too.
+        return self.config.model_dump(exclude=set() if self.config.dropout else {"dropout"})
 
     @property
     def wants_ahead(self) -> bool:
@@ -51,6 +55,26 @@ class HydraLearner:
     @property
     def horizon(self) -> int:
         return self.heads.config.num_heads + 1
+
+    def positions(self, batch: FeatureBatch | SequenceBatch) -> FeatureBatch:
+        """Positions as the heads learn from them: of whole texts those before a token of an answer, with what leaves
+        the prefix layer there. A token that is none of an answer ends what follows.
+        """
+        if isinstance(batch, FeatureBatch):
+            return batch
+        prefix, width, horizon = self.heads.prefix, batch.tokens.shape[1], self.horizon
+        assert prefix is not None, "asked for by reads"
+        ahead = torch.arange(1, horizon + 1, device=batch.tokens.device)
+        tokens = functional.pad(batch.tokens, (0, horizon)).unfold(1, width, 1)[:, 1:].transpose(1, 2)  # [B, T, F]
+        learn = functional.pad(batch.learn, (0, horizon)).unfold(1, width, 1)[:, 1:].transpose(1, 2).long().cumprod(-1)
+        places = learn[..., 0] > 0
+        following = torch.where(learn > 0, tokens, IGNORE)[places]
+        states = prefix(batch.states)[places]
+        if not self.wants_ahead:
+            return FeatureBatch(states, following)
+        row, column = places.nonzero(as_tuple=True)
+        later = (column[:, None] + ahead[:-1]).clamp(max=width - 1)
+        return FeatureBatch(states, following, batch.final[row[:, None], later])
 
     def states(self, batch: FeatureBatch) -> Tensor:
         """What the output layers see with the answer's tokens as path: [K, T, H]."""
@@ -68,9 +92,10 @@ class HydraLearner:
         drafted = self._draft_index.to(tokens.device)[tokens.clamp(min=0)]
         return torch.where(present & (drafted >= 0), drafted, IGNORE), present
 
-    def loss(self, batch: FeatureBatch) -> tuple[Tensor, Tensor]:
+    def loss(self, batch: FeatureBatch | SequenceBatch) -> tuple[Tensor, Tensor]:
+        total, batch = batch.total, self.positions(batch)
         labels, _ = self.labels(batch)
-        count = (labels != IGNORE).sum(dim=1).clamp(min=1)  # [K]
+        count = counted((labels != IGNORE).sum(dim=1), total)  # [K]
         weight = self.config.decay ** torch.arange(len(labels), device=labels.device) / count
         if self.wants_ahead:
             sums = self._held_against_the_target(batch, labels, weight)
@@ -97,7 +122,8 @@ class HydraLearner:
         return torch.stack(sums)
 
     @torch.no_grad()
-    def evaluate(self, batch: FeatureBatch) -> tuple[Evaluation, Tensor]:
+    def evaluate(self, batch: FeatureBatch | SequenceBatch) -> tuple[Evaluation, Tensor]:
+        batch = self.positions(batch)
         labels, present = self.labels(batch)
         losses, ranks = [], []
         for head, state in enumerate(self.states(batch)):

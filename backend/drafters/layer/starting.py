@@ -15,6 +15,7 @@ from backend.drafters.layer.config import LayerShape
 from backend.targets.target import Target
 
 STD = 0.02  #: of newly drawn matrices, as Llama's
+MEASURED = 512  #: tokens of a text that the sizes of states are measured on
 
 
 def layer_like(target: Target) -> LayerShape:
@@ -55,6 +56,17 @@ def usual_sizes(states: Tensor, parts: int) -> tuple[float, ...]:
     """
     sizes = states.float().unflatten(-1, (parts, -1)).square().mean(-1).sqrt().median(dim=0).values
     return tuple(max(float(size), 1e-6) for size in sizes)
+
+
+def measured_sizes(target: Target, reads: Sequence[int], texts: Sequence[Sequence[int]]) -> tuple[float, ...]:
+    """See usual_sizes; over all positions of these texts. Infinite, as unknown, where there are none."""
+    if not texts:
+        return (math.inf,) * len(reads)
+    found = []
+    for text in texts:
+        ids = torch.tensor([list(text[:MEASURED])], device=target.device)
+        found.append(target.hidden_states(ids, torch.ones_like(ids, dtype=torch.bool), reads)[0])
+    return usual_sizes(torch.cat(found), len(reads))
 
 
 def state_scales(sizes: Sequence[float]) -> tuple[float, ...]:

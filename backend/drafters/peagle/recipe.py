@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from backend.drafters.checkpoint import DrafterMeta
-from backend.drafters.eagle3.recipe import measured_sizes
 from backend.drafters.eagle3.train import default_layers
 from backend.drafters.layer.recipe import SEED
-from backend.drafters.layer.starting import state_scales
+from backend.drafters.layer.starting import measured_sizes, state_scales
 from backend.drafters.layer.token_loss import Teacher
 from backend.drafters.learning import Learner
 from backend.drafters.peagle.checkpoint import save_head
