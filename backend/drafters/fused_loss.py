@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from backend.drafters.learning import IGNORE
+from backend.drafters.learning import IGNORE, products_in
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -61,10 +61,12 @@ def linear_cross_entropy(
         output: float [K or 1, Vd, H], one layer a head or one for all.
         labels: int64 [K, T], IGNORE where there is none.
         weight: float [K], factor of each head's sum.
-        compute: dtype of the matrix products; bfloat16 is faster where the hardware has it.
+        compute: dtype of the matrix products; bfloat16 is faster where the hardware has it. Under autocast its own.
 
     Returns float32 [K]: weight[k] * sum over positions of -log softmax(states[k] output[k]^T)[label]. The gradient is
     right only when all K sums enter the loss with one common factor, as in their plain sum.
     """
-    result: Tensor = _LinearCrossEntropy.apply(states, output, labels, weight, compute)  # type: ignore[no-untyped-call]
+    compute = products_in(compute, states.device)
+    with torch.autocast(states.device.type, enabled=False):  # every product below says itself what it is in
+        result: Tensor = _LinearCrossEntropy.apply(states, output, labels, weight, compute)  # type: ignore[no-untyped-call]
     return result

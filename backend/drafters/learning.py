@@ -16,6 +16,11 @@ IGNORE: Final = -100  #: label of a position that has none
 MAX_RANKS: Final = 10  #: ranks counted apart in evaluation
 
 
+def products_in(compute: torch.dtype, device: torch.device) -> torch.dtype:
+    """In which numbers a loss with a gradient of its own multiplies: autocast's where it is on, else `compute`."""
+    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else compute
+
+
 @dataclass(frozen=True)
 class FeatureBatch:
     """T positions of answers, each with the target's state there and the tokens that followed.

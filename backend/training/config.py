@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+Precision = Literal["float32", "bfloat16"]
+
 
 class TrainConfig(BaseModel):
     """Settings of the training loop."""
@@ -29,6 +31,10 @@ class TrainConfig(BaseModel):
     gradient_clip: float = Field(1.0, gt=0, description="largest norm of the gradient; longer ones are shortened")
     gradient_value_clip: float | None = Field(
         None, gt=0, description="cut every number of the gradient to this instead of shortening the whole; default: off"
+    )
+    precision: Precision = Field(
+        "float32",
+        description="numbers of a step's products; bfloat16 is faster where the hardware has it, weights stay float32",
     )
     seed: int = Field(0, ge=0, lt=1 << 31, description="same seed, same run")
     checkpoint_every: int = Field(100, ge=1, description="steps between checkpoints; a killed run loses at most these")

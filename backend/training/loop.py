@@ -21,6 +21,7 @@ from backend.drafters.learning import Evaluation, Learner, acceptance_of_ranks
 from backend.errors import HeadwayError
 from backend.training.config import TrainConfig
 from backend.training.kept import forget_weights_after, forget_weights_before, weights_file
+from backend.training.precision import computing_in
 from backend.training.schedule import learning_rate
 from backend.training.state import (
     BEST,
@@ -188,7 +189,8 @@ class _Run:
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate(self.config, self.step, self.total)
         self.optimiser.zero_grad(set_to_none=True)
-        loss, per_head = self.learner.loss(batch)
+        with computing_in(self.config.precision, self.learner.model, self.device):
+            loss, per_head = self.learner.loss(batch)
         loss.backward()
         value, length = loss.item(), self._cut_gradient()
         if not (math.isfinite(value) and math.isfinite(length)):
@@ -306,8 +308,9 @@ class _Run:
         if self.judge is None:
             free |= {"evaluate_every", "decode_prompts", "decode_tokens", "keep"}
         settings = self.config.model_dump(exclude=free)
-        if settings["gradient_value_clip"] is None:  # runs begun before there was such a setting go on too
-            del settings["gradient_value_clip"]
+        for name, usual in (("gradient_value_clip", None), ("precision", "float32")):
+            if settings[name] == usual:  # runs begun before there was such a setting go on too
+                del settings[name]
         shapes = {name: list(value.shape) for name, value in self.learner.model.state_dict().items()}
         return {
             "settings": settings,

@@ -267,6 +267,8 @@ def decides(config: Planned) -> dict[str, Any]:
 
 def _decides(config: Planned) -> dict[str, Any]:
     training = config.training.model_dump(include={"batch_tokens", "decode_prompts"}, mode="json")
+    if config.training.precision != "float32":  # measured before there was a choice: float32
+        training["precision"] = config.training.precision
     return {"drafter": config.drafter.model_dump(mode="json"), **training}
 
 

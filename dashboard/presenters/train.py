@@ -71,7 +71,7 @@ _MORE: Final = (
     "features", "held_out", "drafter.num_blocks", "drafter.decay", "drafter.dropout", "drafter.compute", "drafter.reads",
     "drafter.token_weight", "drafter.feature_weight", "drafter.noise", "drafter.fc_norm", "drafter.norm_before_fc",
     "drafter.norm_before_residual", "drafter.norm_output", "drafter.recycle_normed", "drafter.kept_places",
-    "drafter.kept_least", "training.gradient_value_clip", "tree", "training.steps",
+    "drafter.kept_least", "training.gradient_value_clip", "training.precision", "tree", "training.steps",
     "training.warmup_fraction", "training.final_fraction", "training.weight_decay", "training.beta_1",
     "training.beta_2", "training.gradient_clip", "training.seed", "training.checkpoint_every",
     "training.kept_checkpoints",

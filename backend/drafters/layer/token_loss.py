@@ -22,6 +22,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from backend.drafters.learning import products_in
 from backend.targets.target import Target
 
 CHUNK = 512  #: positions scored at once
@@ -160,7 +161,9 @@ def token_loss(
         taught: float [T, Ht], the target's last hidden states that say what follows.
         labels: int64 [T], draft tokens that the answer has; only `hard` looks at them.
         weight: float32 [T], 0 where nothing is to be learned.
-        compute: dtype of the products; bfloat16 is faster where the hardware has it.
+        compute: dtype of the products; bfloat16 is faster where the hardware has it. Under autocast its own.
     """
-    result: Tensor = _TokenLoss.apply(states, output, taught, labels, weight, teacher, name, compute)  # type: ignore[no-untyped-call]
+    compute = products_in(compute, states.device)
+    with torch.autocast(states.device.type, enabled=False):  # every product below says itself what it is in
+        result: Tensor = _TokenLoss.apply(states, output, taught, labels, weight, teacher, name, compute)  # type: ignore[no-untyped-call]
     return result
