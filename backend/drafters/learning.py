@@ -6,7 +6,8 @@ leave here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import torch
@@ -21,6 +22,18 @@ def products_in(compute: torch.dtype, device: torch.device) -> torch.dtype:
     return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else compute
 
 
+Total = Callable[[Tensor], Tensor]
+
+
+def counted(own: Tensor, total: Total | None) -> Tensor:
+    """What a mean over a batch divides by, at least 1: the positions `own` that count, int64 of any shape.
+
+    A batch may be one of P parts that other processes hold, whose gradients are averaged. `total` then gives the
+    positions of all parts, divided by P, so that the average of the parts' means is the mean over the whole.
+    """
+    return own.clamp(min=1) if total is None else total(own)
+
+
 @dataclass(frozen=True)
 class FeatureBatch:
     """T positions of answers, each with the target's state there and the tokens that followed.
@@ -30,15 +43,25 @@ class FeatureBatch:
         following: int64 [T, F], the tokens t + 1, t + 2, ..., t + F; IGNORE past the end of the answer.
         ahead: float [T, F - 1, H], the states at t + 1, ..., t + F - 1, garbage past the end of the answer: what the
             target says of the tokens t + 2, ..., t + F. None for learners that don't ask for it.
+        total: of a part of a batch, see `counted`.
     """
 
     hidden: Tensor
     following: Tensor
     ahead: Tensor | None = None
+    total: Total | None = None
 
     def to(self, device: torch.device) -> FeatureBatch:
         ahead = None if self.ahead is None else self.ahead.to(device)
-        return FeatureBatch(self.hidden.to(device), self.following.to(device), ahead)
+        return FeatureBatch(self.hidden.to(device), self.following.to(device), ahead, self.total)
+
+    def counted(self, own: Tensor) -> Tensor:
+        """What a mean over the batch divides by, where `own` positions of this part count; see `counted`."""
+        return counted(own, self.total)
+
+    def unlearned(self) -> FeatureBatch:
+        """The same with nothing to be learned."""
+        return replace(self, following=torch.full_like(self.following, IGNORE))
 
 
 @dataclass(frozen=True)
@@ -50,15 +73,26 @@ class SequenceBatch:
         states: float [B, T, F], of the layers the model reads.
         final: float [B, T, Ht], last hidden state after the final norm: the one that predicts the next token.
         learn: bool [B, T], tokens of an answer, those to be predicted.
+        total: of a part of a batch, see `counted`.
     """
 
     tokens: Tensor
     states: Tensor
     final: Tensor
     learn: Tensor
+    total: Total | None = None
 
     def to(self, device: torch.device) -> SequenceBatch:
-        return SequenceBatch(*(value.to(device) for value in (self.tokens, self.states, self.final, self.learn)))
+        tokens, states, final, learn = (v.to(device) for v in (self.tokens, self.states, self.final, self.learn))
+        return SequenceBatch(tokens, states, final, learn, self.total)
+
+    def counted(self, own: Tensor) -> Tensor:
+        """What a mean over the batch divides by, where `own` positions of this part count; see `counted`."""
+        return counted(own, self.total)
+
+    def unlearned(self) -> SequenceBatch:
+        """The same with nothing to be learned."""
+        return replace(self, learn=torch.zeros_like(self.learn))
 
 
 @dataclass(frozen=True)

@@ -74,8 +74,8 @@ class PairLearner:
         for step, output in enumerate(self.outputs(batch, noise)):
             taught, labels = self._taught(batch, step)
             learn = (labels != IGNORE) & ordinary
-            count = int(learn.sum())
-            weight = torch.full((count,), 1.0 / max(1, count), device=output.device)
+            count, own = float(batch.counted(learn.sum())), int(learn.sum())
+            weight = torch.full((own,), 1.0 / count, device=output.device)
             found, wanted = output[learn], taught[learn]
             part = token_loss(
                 config.loss, self.model.scored(found), self.model.output_rows(), wanted, labels[learn], weight,
@@ -83,8 +83,8 @@ class PairLearner:
             )  # fmt: skip
             means.append(part.detach())
             part = config.token_weight * part
-            if config.feature_weight and count:
-                part = part + config.feature_weight * functional.smooth_l1_loss(found, wanted)
+            if config.feature_weight:
+                part = part + config.feature_weight * _mean_distance(batch, found, wanted)
             total = total + config.decay**step * part
         return total, torch.stack(means)
 
@@ -137,6 +137,15 @@ class PairLearner:
             ranks.append((scores > score).sum(1).clamp(max=MAX_RANKS))
             losses.append(scores.logsumexp(1) - score[:, 0])
         return torch.cat(ranks), torch.cat(losses)
+
+
+def _mean_distance(batch: SequenceBatch, found: Tensor, wanted: Tensor) -> Tensor:
+    """Smooth L1 of states [P, H], the mean over the batch; float32 scalar."""
+    own = torch.tensor(len(found))
+    share = len(found) / float(batch.counted(own))
+    if not len(found):
+        return found.new_zeros((), dtype=torch.float32)
+    return share * functional.smooth_l1_loss(found.float(), wanted)
 
 
 def attend_own(query: Tensor, blocks: list[KeyBlock]) -> Tensor:

@@ -54,7 +54,7 @@ class MedusaLearner:
 
     def loss(self, batch: FeatureBatch) -> tuple[Tensor, Tensor]:
         labels, _ = self.labels(batch)
-        count = (labels != IGNORE).sum(dim=1).clamp(min=1)  # [K]
+        count = batch.counted((labels != IGNORE).sum(dim=1))  # [K]
         weight = self.config.decay ** torch.arange(len(labels), device=labels.device) / count
         sums = linear_cross_entropy(self.heads.states(batch.hidden), self.heads.output, labels, weight, self._compute)
         return sums.sum(), (sums / weight / count).detach()
