@@ -135,6 +135,12 @@ def replay_lengths(accepted: Iterable[NDArray[np.int64]]) -> Replay:
     return Replay(tuple(tokens), tuple(steps))
 
 
+def joined(replays: Iterable[Replay]) -> Replay:
+    """The answers of several replays, one after another."""
+    each = list(replays)
+    return Replay(tuple(n for one in each for n in one.tokens), tuple(n for one in each for n in one.steps))
+
+
 def starts(accepted: NDArray[np.int64]) -> NDArray[np.int64]:
     """Positions at which steps begin when one that begins at t accepts accepted[t]."""
     found, at = [], 0

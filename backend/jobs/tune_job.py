@@ -18,12 +18,13 @@ from backend.jobs.places import write_result
 from backend.jobs.tune_conditions import check_here, check_together
 from backend.jobs.tune_config import TuneJobConfig
 from backend.jobs.tune_sources import calibration_at, cost_at
+from backend.trees import parse_any_tree
 from backend.trees.search import HitTable
 from backend.trees.shapes import parse_tree
 from backend.tuning.calibration import Calibration
 from backend.tuning.cost_curve import CostCurve
 from backend.tuning.files import path_of_text, read_hits
-from backend.tuning.tuned import Report, Tuned, expected, predicted, tune_calibration, tune_hits
+from backend.tuning.tuned import Report, Tuned, expected, foretold, tune_calibration, tune_hits
 
 FILE = "tuned.json"
 
@@ -89,9 +90,9 @@ def _against(config: TuneJobConfig, calibration: Calibration, cost: CostCurve | 
     """What is predicted of other trees with the same rates: {"against": {tree: candidate}}; nothing where none is
     named. Raises HeadwayError for what is no tree.
     """
-    shapes = {text: parse_tree(text) for text in config.against}
+    trees = {text: parse_any_tree(text) for text in config.against}
     at = calibration.context if config.context is None else config.context
-    found = {text: predicted(calibration, one, cost, config.batch, at).to_dict() for text, one in shapes.items()}
+    found = {text: foretold(calibration, tree, cost, config.batch, at) for text, tree in trees.items()}
     return {"against": found} if found else {}
 
 

@@ -1,4 +1,4 @@
-"""What a tuned tree really does: an evaluation of it beside plain decoding and the drafter's own tree, in turns."""
+"""What tuned trees really do: an evaluation of them beside plain decoding, in turns."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from backend.settings import Settings
 def measured(
     args: argparse.Namespace, settings: Settings, tuning: TuneJobConfig, found: dict[str, Any]
 ) -> dict[str, Any]:
-    """{conditions, rows}: the rows of whole sets, plain decoding among them. Raises HeadwayError.
+    """{conditions, rows}: the rows of whole sets, plain decoding among them, of the static tree, the dynamic one and
+    the chain with stops, as far as they were found. Raises HeadwayError.
 
     found: what the search for `tuning` found.
     """
-    if not found["paths"]:
+    grown = [one["tree"] for one in (found["dynamic"], found["confidence_stops"]) if one is not None]
+    trees = [json.dumps(tree) for tree in (found["paths"], *grown) if tree]
+    if not trees:
         raise HeadwayError("There is no tree to measure: plain decoding is the fastest.")
     about = found["conditions"]["calibration"]
     config = validated(
@@ -30,7 +33,7 @@ def measured(
         {
             "target": about["target"],
             "drafters": [about["drafter"]["spec"]],
-            "trees": [json.dumps(found["paths"])],
+            "trees": trees,
             "prompts": args.measure,
             "limit": args.limit,
             "temperatures": [found["conditions"]["temperature"]],

@@ -7,7 +7,7 @@ version. Knows arithmetic; measuring is in cost_measure.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -69,6 +69,21 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def mixed(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
+    """The mean of steps of several kinds, each as often as its weight says."""
+    whole = sum(weights)
+
+    def mean(values: Iterable[float]) -> float:
+        return sum(value * weight for value, weight in zip(values, weights, strict=True)) / whole
+
+    return Estimate(
+        mean(one.ms for one in estimates),
+        mean(one.low for one in estimates),
+        mean(one.high for one in estimates),
+        any(one.extrapolated for one, weight in zip(estimates, weights, strict=True) if weight),
+    )
 
 
 def exactly(ms: float, extrapolated: bool = False) -> Estimate:

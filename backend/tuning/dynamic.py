@@ -8,7 +8,7 @@ likeliest paths of all (drafters/best_first.py). Knows records and costs; runs n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from backend.analysis.calibration import Replay, Walk, probability, replay_lengths, whole
+from backend.analysis.calibration import Replay, Walk, joined, probability, replay_lengths, whole
 from backend.drafters.best_first import offers_of
 from backend.drafters.growing import TIE_BREAK, most_likely
 from backend.errors import HeadwayError
 from backend.trees import DynamicShape, TreeShape
 from backend.tuning.calibration import Calibration
-from backend.tuning.cost_curve import CostCurve, Estimate, Growth
+from backend.tuning.cost_curve import CostCurve, Estimate, Growth, mixed
+from backend.tuning.folds import folds
 from backend.tuning.notation import three_numbers
 
 LEVELS, TOP_KS, SIZES = (2, 3, 4, 6, 8), (2, 4, 10), (4, 8, 12, 16, 24, 32, 48, 59)
@@ -36,21 +37,22 @@ class DynamicCandidate:
 
     shape: DynamicShape
     replay: Replay
-    step: Estimate
+    step: Estimate | None
     batch: int
 
     @property
-    def tokens_per_s(self) -> float:
-        return 1000 * self.batch * self.replay.acceptance_length / self.step.ms
+    def tokens_per_s(self) -> float | None:
+        """None without costs."""
+        return None if self.step is None else 1000 * self.batch * self.replay.acceptance_length / self.step.ms
 
     def to_dict(self) -> dict[str, Any]:
         between = self.replay.interval()
         return {
-            "levels": self.shape.depth, "top_k": self.shape.top_k, "num_nodes": self.shape.num_nodes,
-            "expected_acceptance_length": self.replay.acceptance_length,
+            "tree": self.shape.to_json(), "levels": self.shape.depth, "top_k": self.shape.top_k,
+            "num_nodes": self.shape.num_nodes, "expected_acceptance_length": self.replay.acceptance_length,
             "acceptance_interval": None if between is None else {"low": between.low, "high": between.high},
-            "step_ms": self.step.ms, "expected_tokens_per_s": self.tokens_per_s,
-            "extrapolated": self.step.extrapolated,
+            "step_ms": None if self.step is None else self.step.ms, "expected_tokens_per_s": self.tokens_per_s,
+            "extrapolated": self.step is not None and self.step.extrapolated,
             **three_numbers(self.shape.depth, self.shape.top_k, self.shape.num_nodes),
         }  # fmt: skip
 
@@ -76,7 +78,8 @@ def best_dynamic(
     context: int,
     told: Callable[[int], None] = lambda tried: None,
 ) -> DynamicCandidate:
-    """The fastest of a grid of dynamic trees of at most `nodes` nodes; `told` how many were tried at each.
+    """The fastest of a grid of dynamic trees of at most `nodes` nodes; `told` how many were tried at each. What is
+    expected of it is what the grid's choice reaches on answers it was not made by.
 
     Raises HeadwayError when none is possible.
     """
@@ -84,18 +87,44 @@ def best_dynamic(
     if not shapes:
         raise HeadwayError(f"No dynamic tree has {nodes} nodes; allow more.")
     known = drafted_of(calibration)
-    some = known[:: max(1, len(known) // MOST_PROMPTS)]
-
-    def tried(number: int, shape: DynamicShape) -> DynamicCandidate:
+    some = range(0, len(known), max(1, len(known) // MOST_PROMPTS))
+    steps = {shape: cost.step(growth_of(shape, calibration.parallel), batch, context) for shape in shapes}
+    tried: dict[DynamicShape, dict[int, Replay]] = {}
+    for number, shape in enumerate(shapes):
         told(number)
-        return judged(shape, some)
+        tried[shape] = {answer: replay_lengths([known[answer].accepted(shape)]) for answer in some}
 
-    def judged(shape: DynamicShape, answers: Sequence[Drafted | Independent]) -> DynamicCandidate:
-        replay = replay_lengths([one.accepted(shape) for one in answers])
-        return DynamicCandidate(shape, replay, cost.step(growth_of(shape, calibration.parallel), batch, context), batch)
+    def chosen(without: range) -> DynamicShape:
+        """The fastest on some answers, without those of a part."""
+        def speed(shape: DynamicShape) -> float:
+            replayed = joined(one for answer, one in tried[shape].items() if answer not in without)
+            return replayed.acceptance_length / steps[shape].ms
 
-    best = max((tried(number, shape) for number, shape in enumerate(shapes)), key=lambda one: one.tokens_per_s)
-    return judged(best.shape, known)
+        return max(shapes, key=speed)
+
+    best = chosen(range(0))
+    choices = dict.fromkeys(range(len(known)), best)
+    for part in folds(len(known)):
+        choices |= dict.fromkeys(part, chosen(part))
+    replayed = joined(replay_lengths([one.accepted(choices[answer])]) for answer, one in enumerate(known))
+    step = mixed([steps[choice] for choice in choices.values()], replayed.steps)
+    return DynamicCandidate(best, replayed, step, batch)
+
+
+def expected_dynamic(
+    calibration: Calibration, shape: DynamicShape, cost: CostCurve | None, batch: int, context: int
+) -> DynamicCandidate:
+    """What is expected of any dynamic tree, as far as the drafted levels show it. Raises HeadwayError for a drafter
+    that cannot grow one.
+    """
+    if not calibration.conditions.get("drafter", {}).get("grows"):
+        raise HeadwayError("The drafter that was calibrated can't grow trees; compare with static ones.")
+    cut = shape.cut(calibration.shape.max_depth)
+    if not isinstance(cut, DynamicShape):
+        raise HeadwayError("The calibration holds no drafted level; calibrate with a depth of 1 or more.")
+    replayed = replay_lengths([one.accepted(cut) for one in drafted_of(calibration)])
+    step = None if cost is None else cost.step(growth_of(cut, calibration.parallel), batch, context)
+    return DynamicCandidate(cut, replayed, step, batch)
 
 
 def possible(max_depth: int, nodes: int) -> list[DynamicShape]:

@@ -9,18 +9,20 @@ Knows records and costs; runs nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.analysis.calibration import NO_OPINION, Replay, Walk, probability, replay_lengths
+from backend.analysis.calibration import NO_OPINION, Replay, Walk, joined, probability, replay_lengths
 from backend.drafters.adaptive import refuse_sampled
+from backend.errors import HeadwayError
 from backend.trees import AdaptiveShape, chain
 from backend.trees.adaptive import NEVER
 from backend.trees.shapes import TreeShape
-from backend.tuning.cost_curve import CostCurve, Growth
+from backend.tuning.cost_curve import CostCurve, Estimate, Growth, exactly
+from backend.tuning.folds import folds
 
 BINS = 8  #: into which the confidence of a level is cut, with as many positions in each
 ROUNDS = 8  #: of setting thresholds for a speed and looking what speed they give
@@ -30,7 +32,7 @@ ROUNDS = 8  #: of setting thresholds for a speed and looking what speed they giv
 class Stopping:
     """Draft level d + 1 only where the confidence of the first d guesses reaches thresholds[d - 1].
 
-    `depths[d]`: share of steps that draft d levels.
+    `depths[d]`: share of steps that draft d levels; `begins`: whether any level is worth drafting.
     """
 
     thresholds: tuple[float, ...]
@@ -38,6 +40,7 @@ class Stopping:
     step_ms: float
     depths: tuple[float, ...]
     extrapolated: bool
+    begins: bool = True
 
     @property
     def length(self) -> float:
@@ -51,6 +54,7 @@ class Stopping:
         between = self.replay.interval()
         return {
             "tree": AdaptiveShape(chain(len(self.thresholds) + 1), self.thresholds).to_json(),
+            "num_nodes": len(self.thresholds) + 1,
             "thresholds": [None if value >= NEVER else value for value in self.thresholds],
             "expected_acceptance_length": self.length,
             "acceptance_interval": None if between is None else {"low": between.low, "high": between.high},
@@ -65,16 +69,57 @@ def best_stopping(
     walks: Sequence[Walk], drafted: TreeShape, cost: CostCurve, context: int, sampled: bool = False
 ) -> Stopping | None:
     """Thresholds for one sequence at a time; None where the drafter tells no confidence or there is nothing to go by.
+    What is expected of them is what thresholds chosen in the same way reach on answers they were not chosen by.
 
-    A level is worth drafting where its chance of being accepted exceeds speed times its cost; the speed is that of the
-    rule itself, so it is found in a few rounds. Raises HeadwayError for sampled children.
+    Raises HeadwayError for sampled children.
     """
     refuse_sampled(sampled)
     rows = [_Rows.of(walk, drafted) for walk in walks if walk.num_whole]
     if not rows or all((walk.confidence == NO_OPINION).all() for walk in walks):
         return None
-    depth = rows[0].confidence.shape[1]
-    steps = [cost.step(Growth(d, max(0, d - 1), d), 1, context) for d in range(depth + 1)]
+    steps = _steps(rows[0], cost, context)
+    best = _chosen(rows, steps)
+    parts = []
+    for part in folds(len(rows)):
+        others = _chosen([one for number, one in enumerate(rows) if number not in part], steps)
+        parts.append(_replayed([rows[number] for number in part], others.thresholds, others.begins, steps))
+    if not parts:
+        return best
+    replayed = joined(one.replay for one in parts)
+    weights = [sum(one.replay.steps) for one in parts]
+    shares = np.average([one.depths for one in parts], axis=0, weights=weights)
+    step_ms = float(np.average([one.step_ms for one in parts], weights=weights))
+    return replace(best, replay=replayed, step_ms=step_ms, depths=tuple(shares.tolist()))
+
+
+def expected_stopping(
+    walks: Sequence[Walk], drafted: TreeShape, tree: AdaptiveShape, cost: CostCurve | None, context: int
+) -> Stopping:
+    """What is expected of any chain that stops by confidence, with one sequence at a time; without costs a step counts
+    as 1 ms. Raises HeadwayError for a tree with other conditions, or a drafter that tells no confidence.
+    """
+    if tree.depths or not tree.stops:
+        raise HeadwayError("Only stops by confidence can be foretold; depths by batch are told batch by batch.")
+    rows = [_Rows.of(walk, drafted) for walk in walks if walk.num_whole]
+    if not rows or all((walk.confidence == NO_OPINION).all() for walk in walks):
+        raise HeadwayError("The drafter that was calibrated tells no confidence, so stops by it can't be foretold.")
+    levels = min(tree.max_depth, rows[0].confidence.shape[1])
+    rows = [_Rows(np.minimum(one.run, levels), one.confidence[:, :levels]) for one in rows]
+    steps = [exactly(1.0)] * (levels + 1) if cost is None else _steps(rows[0], cost, context)
+    stops = (*tree.stops, *(0.0,) * levels)[: levels - 1]
+    return _replayed(rows, stops, True, steps)
+
+
+def _steps(rows: _Rows, cost: CostCurve, context: int) -> list[Estimate]:
+    """Of steps with a chain of 0, 1, 2, ... levels."""
+    return [cost.step(Growth(d, max(0, d - 1), d), 1, context) for d in range(rows.confidence.shape[1] + 1)]
+
+
+def _chosen(rows: Sequence[_Rows], steps: Sequence[Estimate]) -> Stopping:
+    """A level is worth drafting where its chance of being accepted exceeds speed times its cost; the speed is that of
+    the rule itself, so it is found in a few rounds.
+    """
+    depth = len(steps) - 1
     chances = [_chances(rows, d) for d in range(1, depth)]
     first = float(np.mean(np.concatenate([one.run for one in rows]) >= 1))
     speed = 1 / steps[0].ms
@@ -84,14 +129,13 @@ def best_stopping(
         thresholds = tuple(
             _threshold(*chances[d - 1], bar=speed * (steps[d + 1].ms - steps[d].ms)) for d in range(1, depth)
         )
-        found = _replayed(
-            rows, thresholds, starts_at_all, [one.ms for one in steps], any(s.extrapolated for s in steps)
-        )
+        found = _replayed(rows, thresholds, starts_at_all, steps)
         if best is None or found.tokens_per_s > best.tokens_per_s:
             best = found
         if abs(found.tokens_per_s / 1000 - speed) < 1e-6 * speed:
             break
         speed = found.tokens_per_s / 1000
+    assert best is not None  # of at least one round
     return best
 
 
@@ -137,19 +181,20 @@ def _threshold(edges: NDArray[np.float64], chance: NDArray[np.float64], bar: flo
 
 
 def _replayed(
-    rows: Sequence[_Rows], thresholds: tuple[float, ...], begins: bool, step_ms: Sequence[float], marked: bool
+    rows: Sequence[_Rows], thresholds: tuple[float, ...], begins: bool, steps: Sequence[Estimate]
 ) -> Stopping:
     drafted = [_drafted(one, thresholds, begins) for one in rows]
     accepted = [np.minimum(one.run, depth) for one, depth in zip(rows, drafted, strict=True)]
     found = replay_lengths(accepted)
-    counts = np.zeros(len(step_ms))
+    counts = np.zeros(len(steps))
     for lengths, depths in zip(accepted, drafted, strict=True):
         at = 0
         while at < len(lengths):
             counts[depths[at]] += 1
             at += int(lengths[at]) + 1
     shares = counts / max(1.0, counts.sum())
-    return Stopping(thresholds, found, float(shares @ np.asarray(step_ms)), tuple(shares.tolist()), marked)
+    step_ms, marked = float(shares @ np.array([one.ms for one in steps])), any(one.extrapolated for one in steps)
+    return Stopping(thresholds, found, step_ms, tuple(shares.tolist()), marked, begins)
 
 
 def _drafted(rows: _Rows, thresholds: tuple[float, ...], begins: bool) -> NDArray[np.int64]:

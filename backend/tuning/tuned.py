@@ -13,20 +13,29 @@ from typing import Any
 
 import numpy as np
 
-from backend.analysis.calibration import Replay, Walk, accepted_with, path_values, replay, replay_lengths, whole
+from backend.analysis.calibration import (
+    Replay,
+    Walk,
+    accepted_with,
+    joined,
+    path_values,
+    replay,
+    replay_lengths,
+    whole,
+)
 from backend.errors import HeadwayError
-from backend.trees import AdaptiveShape, chain
+from backend.trees import AdaptiveShape, DynamicShape, Tree, chain
 from backend.trees.search import HitTable, TreeCurve, curve_of_values, tree_curve
 from backend.trees.shapes import MAX_NODES, TreeShape
 from backend.tuning.calibration import Calibration
 from backend.tuning.cost_curve import CostCurve, Growth
-from backend.tuning.dynamic import DynamicCandidate, best_dynamic, possible
+from backend.tuning.dynamic import DynamicCandidate, best_dynamic, expected_dynamic, possible
+from backend.tuning.folds import folds
 from backend.tuning.notation import notations, sglang_schedule, vllm_schedule
-from backend.tuning.stopping import Stopping, best_stopping
+from backend.tuning.stopping import Stopping, best_stopping, expected_stopping
 from backend.tuning.tree_choice import Candidate, best_of_each_size, fastest
 
 BATCHES = (1, 2, 4, 8, 16)
-FOLDS, FEWEST_FOLDED = 4, 8
 OFF = "Plain decoding is the fastest here: no tree wins more than it costs."
 Report = Callable[[int, int, str], None]  #: told how far a search is: done, of how many, and at what
 
@@ -167,6 +176,22 @@ def check_nodes(nodes: int) -> None:
         raise HeadwayError(f"A tree has 1 to {MAX_NODES} drafted nodes, not {nodes}; the root is not counted.")
 
 
+def foretold(
+    calibration: Calibration, tree: Tree, cost: CostCurve | None, batch: int, context: int
+) -> dict[str, Any]:
+    """What is expected of a tree of any kind, as JSON. Raises HeadwayError for one that the calibration tells nothing
+    of.
+    """
+    if isinstance(tree, TreeShape):
+        return predicted(calibration, tree, cost, batch, context).to_dict()
+    if isinstance(tree, DynamicShape):
+        return expected_dynamic(calibration, tree, cost, batch, context).to_dict()
+    if batch != 1:
+        raise HeadwayError("Stops by confidence are foretold for one sequence at a time; ask for batch 1.")
+    found = expected_stopping(calibration.walks, calibration.shape, tree, cost, context).to_dict()
+    return found if cost is not None else found | {"step_ms": None, "expected_tokens_per_s": None}
+
+
 def predicted(
     calibration: Calibration, shape: TreeShape, cost: CostCurve | None, batch: int, context: int
 ) -> Candidate:
@@ -193,7 +218,7 @@ def _sizes(
     told(0)
     curve = _grower(calibration, calibration.walks, nodes)
     grown = best_of_each_size(curve, calibration.shape.max_depth, cost, batch, context)
-    honest = [_honest(calibration, walks, nodes) for walks in _folds(calibration.walks)]
+    honest = [_honest(calibration, part, nodes) for part in folds(len(calibration.walks))]
     found = []
     for number, one in enumerate(grown):
         told(number)
@@ -210,17 +235,10 @@ class _Fold:
     curve: Callable[[int], TreeCurve]
 
 
-def _folds(walks: Sequence[Walk]) -> list[Sequence[Walk]]:
-    """A tree replayed on the answers it was chosen by looks better than it is, the more so the larger it is; so each
-    part of the answers is replayed with a tree chosen by the others. Few answers are not cut up.
-    """
-    return [walks[n::FOLDS] for n in range(FOLDS)] if len(walks) >= FEWEST_FOLDED else []
-
-
-def _honest(calibration: Calibration, walks: Sequence[Walk], nodes: int) -> _Fold:
-    own = {id(walk) for walk in walks}
-    others = [walk for walk in calibration.walks if id(walk) not in own]
-    return _Fold(walks, _grower(calibration, others, nodes))
+def _honest(calibration: Calibration, part: range, nodes: int) -> _Fold:
+    walks = calibration.walks
+    others = [walk for number, walk in enumerate(walks) if number not in part]
+    return _Fold([walks[number] for number in part], _grower(calibration, others, nodes))
 
 
 def _grower(calibration: Calibration, walks: Sequence[Walk], nodes: int) -> Callable[[int], TreeCurve]:
@@ -234,12 +252,12 @@ def _grower(calibration: Calibration, walks: Sequence[Walk], nodes: int) -> Call
     return curve
 
 
-def _judged(shape: TreeShape, calibration: Calibration, folds: Sequence[_Fold]) -> Replay:
+def _judged(shape: TreeShape, calibration: Calibration, honest: Sequence[_Fold]) -> Replay:
     """What to expect of the best tree of this size and depth on answers it was not chosen by."""
-    if not folds:
+    if not honest:
         return replay(shape, calibration.walks)
-    parts = [replay(fold.curve(shape.max_depth).shape(shape.num_nodes), fold.walks) for fold in folds]
-    return Replay(tuple(n for one in parts for n in one.tokens), tuple(n for one in parts for n in one.steps))
+    parts = [replay(fold.curve(shape.max_depth).shape(shape.num_nodes), fold.walks) for fold in honest]
+    return joined(parts)
 
 
 def _priced(sizes: Sequence[Candidate], cost: CostCurve, batch: int, context: int) -> list[Candidate]:

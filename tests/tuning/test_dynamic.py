@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from backend.analysis.calibration import LEAF, MISS, Walk
+from backend.analysis.calibration import LEAF, MISS, Walk, replay_lengths
 from backend.drafters.growing import grow_dynamic
 from backend.errors import HeadwayError
 from backend.trees import DynamicShape, TreeShape, product
 from backend.trees.dynamic import DYNAMIC_PRESETS
 from backend.tuning.calibration import Calibration
-from backend.tuning.dynamic import Drafted, Independent, best_dynamic, possible
+from backend.tuning.dynamic import Drafted, Independent, best_dynamic, growth_of, possible
 from backend.tuning.notation import three_numbers
+from backend.tuning.tuned import foretold
 from tests.tuning.made_up import cost
 
 WIDTH, LEVELS = 3, 3
@@ -101,6 +102,25 @@ def test_the_fastest_of_a_grid() -> None:
     assert known.accepted(DynamicShape(3, 3, 21)).sum() >= known.accepted(DynamicShape(3, 3, 4)).sum()
     with pytest.raises(HeadwayError, match="allow more"):
         best_dynamic(calibration, cost(), 1, 1, 128)
+
+
+def test_what_is_expected_was_not_chosen_by_the_same_answers() -> None:
+    walks = tuple(made(40, seed) for seed in range(9))
+    calibration = Calibration(TREE, WIDTH, False, walks, {"drafter": {"grows": True}})
+    found = best_dynamic(calibration, cost(), 24, 1, 128)
+    shapes, known = possible(LEVELS, 24), [Drafted.of(walk, TREE) for walk in walks]
+    steps = {shape: cost().step(growth_of(shape, False), 1, 128).ms for shape in shapes}
+    for part in range(4):
+        others = [one for number, one in enumerate(known) if number % 4 != part]
+        speed = {s: replay_lengths([one.accepted(s) for one in others]).acceptance_length / steps[s] for s in shapes}
+        best = max(shapes, key=lambda shape: speed[shape])
+        for number in range(part, 9, 4):
+            alone = replay_lengths([known[number].accepted(best)])
+            assert (found.replay.tokens[number], found.replay.steps[number]) == (alone.tokens[0], alone.steps[0])
+    told = foretold(calibration, found.shape, cost(), 1, 128)
+    assert told["tree"] == found.shape.to_json() and told["step_ms"] == steps[found.shape]
+    assert foretold(calibration, found.shape, None, 1, 128)["expected_tokens_per_s"] is None
+    assert foretold(calibration, DYNAMIC_PRESETS["eagle2"], cost(), 1, 128)["levels"] == LEVELS
 
 
 def test_independent_candidates_grow_the_likeliest_paths_of_all() -> None:

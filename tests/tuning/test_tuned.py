@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from backend.analysis.calibration import MISS, Walk, replay
 from backend.errors import HeadwayError
-from backend.trees import TreeShape, chain
+from backend.trees import AdaptiveShape, DynamicShape, TreeShape, chain
 from backend.trees.search import HitTable, expected_acceptance_length
 from backend.tuning.calibration import Calibration, calibration_from
 from backend.tuning.cost_curve import CostCurve, Growth, PassCost
 from backend.tuning.notation import notations, sglang_schedule, vllm_schedule
-from backend.tuning.stopping import best_stopping
+from backend.tuning.stopping import best_stopping, expected_stopping
 from backend.tuning.tree_choice import Candidate, fastest
-from backend.tuning.tuned import tune_calibration, tune_hits
+from backend.tuning.tuned import foretold, tune_calibration, tune_hits
 from tests.tuning.made_up import RATES, SHAPE, calibration, cost
 
 MADE = calibration()
@@ -106,6 +108,38 @@ def test_a_confidence_that_says_nothing_stops_nowhere_or_everywhere() -> None:
     )
     assert found.tokens_per_s == pytest.approx(1000 * best_chain, rel=0.02)
     assert max(found.depths) == pytest.approx(1)
+
+
+def test_stops_are_judged_by_answers_they_were_not_chosen_by() -> None:
+    prices, two = cost(slope=6), chain(2)  # the second guess is worth about what it costs
+    honest = flattered = 0.0
+    for seed in range(12):  # the second guess comes true half of the time, whatever the confidence says
+        rng = np.random.default_rng(seed)
+        walks = []
+        for number in range(12):
+            ranks = np.where(rng.random((12, 2)) < (0.9, 0.5), 0, MISS).astype(np.int8)
+            ranks[ranks[:, 0] == MISS, 1] = MISS
+            walks.append(Walk(str(number), "", 0.0, 5, ranks, rng.integers(1, 60, (12, 2)).astype(np.uint8)))
+        found = best_stopping(walks, two, prices, 128)
+        assert found is not None and len(found.replay.tokens) == 12 and sum(found.depths) == pytest.approx(1)
+        known = expected_stopping(walks, two, AdaptiveShape(two, found.thresholds), prices, 128)
+        honest, flattered = honest + found.tokens_per_s, flattered + known.tokens_per_s
+    assert flattered > 1.001 * honest  # the very answers would give a ratio of 1
+
+
+def test_any_stops_can_be_foretold() -> None:
+    prices, never, always = cost(slope=0.8), AdaptiveShape(chain(3), (2.0, 2.0)), AdaptiveShape(chain(3), (0.0, 0.0))
+    for tree, depth in ((never, 1), (always, 3)):
+        found = expected_stopping(MADE.walks, SHAPE, tree, prices, 128)
+        assert found.replay == replay(chain(depth), MADE.walks) and found.depths[depth] == 1
+        assert foretold(MADE, tree, prices, 1, 128)["expected_tokens_per_s"] == found.tokens_per_s
+    assert foretold(MADE, always, None, 1, 128)["expected_tokens_per_s"] is None
+    with pytest.raises(HeadwayError, match="batch 1"):
+        foretold(MADE, always, prices, 4, 128)
+    with pytest.raises(HeadwayError, match="depths by batch"):
+        foretold(MADE, AdaptiveShape(chain(3), (), ((1, 2),)), prices, 1, 128)
+    with pytest.raises(HeadwayError, match="can't grow trees"):
+        foretold(replace(MADE, conditions={}), DynamicShape(3, 2, 4), prices, 1, 128)
 
 
 def test_stops_by_confidence_are_refused_for_sampled_children_and_need_a_confidence() -> None:
