@@ -6,7 +6,7 @@ check_tensors.py compares tensors, check_medusa.py and check_layers.py know each
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +17,9 @@ from backend.formats.check_tensors import Case, check_architecture, compare
 from backend.formats.facts import TargetFacts, same_numbers
 from backend.formats.findings import Book, Finding
 from backend.formats.folder import CONFIG, Published, read_published
-from backend.formats.import_hydra import OTHER_KINDS
+from backend.formats.import_hydra import OTHER_KINDS, has_prefix
 from backend.formats.recognise import recognise
-from backend.formats.tables import Sizes, hydra_rows, layout_of
+from backend.formats.tables import HYDRA_PREFIX, Sizes, hydra_place, hydra_rows, layout_of
 
 ENGINES: Final = ("vllm", "sglang", "hydra")
 
@@ -89,26 +89,41 @@ def check_published(found: Published, engine: str | None, facts: TargetFacts | N
 
 
 def check_hydra(case: Case) -> None:
-    """The reference's layout; only heads of the kind mlp."""
+    """The reference's layout; heads of the kinds mlp and prefix-mlp."""
     other = [words for prefix, words in OTHER_KINDS.items() if any(n.startswith(prefix) for n in case.tensors)]
     if other:
-        raise HeadwayError(f"These Hydra heads have {other[0]}; only those of the kind mlp can be checked.")
+        raise HeadwayError(
+            f"These Hydra heads have {other[0]}; only those of the kinds mlp and prefix-mlp are checked."
+        )
     if not case.keys():
         return
-    head = case.tensors.get("hydra_mlp.0.0.linear.weight")
-    rows = case.tensors.get("hydra_lm_head.0.weight")
+    prefixed = has_prefix(case.tensors)
+    first = f"hydra_mlp.0.{hydra_place(0, prefixed)}.linear.weight"
+    head, rows = case.tensors.get(first), case.tensors.get(f"hydra_lm_head.0{'.1' * prefixed}.weight")
     if head is None or rows is None:
-        case.book.add("tensor-missing", "hydra_mlp.0.0.linear.weight", "the first head is not there")
+        case.book.add("tensor-missing", first, "the first head is not there")
         return
     config: Mapping[str, Any] = case.config
-    compare(
-        case,
-        Sizes(
-            head.shape[0], rows.shape[0], rows.shape[0],
-            heads=int(config["hydra_num_heads"]), blocks=int(config["hydra_num_layers"]),
-        ),
-        hydra_rows,
+    sizes = Sizes(
+        head.shape[0], rows.shape[0], rows.shape[0],
+        heads=int(config["hydra_num_heads"]), blocks=int(config["hydra_num_layers"]),
     )  # fmt: skip
+    compare(case, _with_prefix(case, sizes) if prefixed else sizes, hydra_rows)
+
+
+def _with_prefix(case: Case, sizes: Sizes) -> Sizes:
+    """The prefix layer is like the target's own; where that is unknown, its matrices are held against each other."""
+
+    def height(name: str) -> int:
+        found = case.tensors.get(f"{HYDRA_PREFIX}layers.0.{name}.weight")
+        return 0 if found is None else found.shape[0]
+
+    inner, wide, narrow = height("mlp.gate_proj"), height("self_attn.q_proj"), height("self_attn.k_proj")
+    if case.facts is not None:
+        layer = case.facts.layer
+        inner, wide = layer.intermediate_size, layer.num_heads * layer.head_dim
+        narrow = layer.num_kv_heads * layer.head_dim
+    return replace(sizes, inner=inner, query_heads=wide, kv_heads=narrow, flags=frozenset({"prefix"}))
 
 
 _CHECKS: Final = {

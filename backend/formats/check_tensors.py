@@ -119,7 +119,8 @@ def _check_copies(case: Case, rows: list[Row]) -> None:
     seen: dict[tuple[tuple[int, ...], float], list[str]] = {}
     for row in rows:
         tensor = case.tensors[row.name]
-        if tensor.dim() != 2 or "lm_head" in row.name or not tensor.is_floating_point() or not bool(tensor.any()):
+        alike = row.shared or "lm_head" in row.name
+        if alike or tensor.dim() != 2 or not tensor.is_floating_point() or not bool(tensor.any()):
             continue
         key = (tuple(tensor.shape), float(tensor.double().sum()))
         for other in seen.get(key, []):

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from backend.drafters.layer.config import LayerShape
 from backend.targets.target import Target
 
 
 @dataclass(frozen=True)
 class TargetFacts:
-    """A target's sizes, its two vocabulary matrices [V, H] in float32, and who it is."""
+    """A target's sizes, its two vocabulary matrices [V, H] in float32, and who it is. `layer`: one like its own."""
 
     name: str
     version: dict[str, str]
@@ -26,6 +27,7 @@ class TargetFacts:
     rms_norm_eps: float
     embedding: Tensor
     lm_head: Tensor
+    layer: LayerShape
 
 
 def facts_of(target: Target) -> TargetFacts:
@@ -46,6 +48,7 @@ def facts_of(target: Target) -> TargetFacts:
         rms_norm_eps=layer.rms_norm_eps,
         embedding=target.embedding_weight().float().cpu(),
         lm_head=target.lm_head_weight().float().cpu(),
+        layer=layer,
     )
 
 

@@ -20,7 +20,8 @@ class Sizes:
         vocabulary: V; draft_vocabulary: Vd, tokens that can be drafted.
         states: how many of the target's states are joined.
         heads, blocks: of Medusa and Hydra.
-        flags: options that are on: fc_bias, bias, qk_norm, attention_bias, input_norm, fc_norm, shared, map, no_fc.
+        flags: options that are on: fc_bias, bias, qk_norm, attention_bias, input_norm, fc_norm, shared, map, no_fc,
+            prefix.
     """
 
     width: int
@@ -46,6 +47,7 @@ class Row:
         own: its name in Headway's model, "" where a family makes it from something else.
         needed: whether the engine can't draft rightly without it.
         dtype: float, int64 or bool.
+        shared: whether the same numbers may stand under another name too.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Row:
     needed: bool = True
     dtype: str = "float"
     aliases: tuple[str, ...] = ()
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,7 @@ class Layout:
 LLAMA_KEYS: Final = (
     "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "rms_norm_eps", "vocab_size",
 )  # fmt: skip
+HYDRA_PREFIX: Final = "prefix_embeding_layer."  #: spelt so by the reference
 _BLOCKS: Final = ("q_proj", "k_proj", "v_proj", "o_proj")
 
 
@@ -175,21 +179,38 @@ def sglang_eagle3_rows(sizes: Sizes) -> tuple[Row, ...]:
 
 
 def hydra_rows(sizes: Sizes) -> tuple[Row, ...]:
-    """The reference's `mlp` heads; blocks behind the first share one module there, so only the first is named."""
+    """The reference's `mlp` heads, or with the flag `prefix` its `prefix-mlp` ones, which count the dropout in front of
+    every layer as a layer. Blocks behind the first are one module there, under several numbers.
+    """
     rows: list[Row] = []
-    width = sizes.width
+    width, prefixed = sizes.width, "prefix" in sizes.flags
     for head in range(sizes.heads):
         joined = (head + 2) * width
         for part in ("linear", "res_connection"):
-            name = f"hydra_mlp.{head}.0.{part}."
+            name = f"hydra_mlp.{head}.{hydra_place(0, prefixed)}.{part}."
             rows += [Row(name + "weight", (width, joined)), Row(name + "bias", (width,))]
         for block in range(1, sizes.blocks):
-            name = f"hydra_mlp.{head}.{block}.linear."
-            rows += [Row(name + "weight", (width, width)), Row(name + "bias", (width,))]
-        rows.append(Row(f"hydra_lm_head.{head}.weight", (sizes.vocabulary, width)))
-        rows.append(Row(f"hydra_lm_head.{head}.bias", (sizes.vocabulary,), needed=False))
+            name = f"hydra_mlp.{head}.{hydra_place(block, prefixed)}.linear."
+            rows += [Row(name + "weight", (width, width), shared=True), Row(name + "bias", (width,))]
+        name = f"hydra_lm_head.{head}.1." if prefixed else f"hydra_lm_head.{head}."
+        rows.append(Row(name + "weight", (sizes.vocabulary, width)))
+        rows.append(Row(name + "bias", (sizes.vocabulary,), needed=False))
     rows.append(Row("input_embed_fn.weight", (sizes.vocabulary, width), needed=False))
-    return tuple(rows)
+    return (*rows, *_prefix_rows(sizes)) if prefixed else tuple(rows)
+
+
+def hydra_place(block: int, prefixed: bool) -> int:
+    """Number of a head's block in the reference's list of layers."""
+    return 2 * block + 1 if prefixed else block
+
+
+def _prefix_rows(sizes: Sizes) -> tuple[Row, ...]:
+    """A whole Llama of one layer; its embedding is made and never looked at."""
+    inner = f"{HYDRA_PREFIX}layers.0."
+    norms = {f"{inner}input_layernorm.weight": "input_layernorm", f"{HYDRA_PREFIX}norm.weight": "norm"}
+    rows = [Row(name, (sizes.width,), f"prefix.{own}.weight") for name, own in norms.items()]
+    words = Row(f"{HYDRA_PREFIX}embed_tokens.weight", (sizes.vocabulary, sizes.width), needed=False)
+    return (*rows, *layer_rows(inner, "prefix.layer.", sizes, sizes.width), words)
 
 
 def mimo_rows(sizes: Sizes) -> tuple[Row, ...]:

@@ -30,6 +30,7 @@ GOOD: dict[str, tuple[str, Callable[[], Any], ExportOptions]] = {
     "eagle3-sglang": ("eagle3", made.eagle3, ExportOptions("sglang")),
     "eagle3-speculators": ("eagle3", made.eagle3, ExportOptions("vllm", speculators=True)),
     "hydra": ("hydra", made.hydra, ExportOptions("hydra")),
+    "hydra-plus": ("hydra", lambda: made.hydra(prefixed=True), ExportOptions("hydra")),
     "mtp": ("mtp", made.mtp, ExportOptions("vllm")),
 }
 #: what faults are planted into: the good ones, and one that is right in itself but that vLLM refuses

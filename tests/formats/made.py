@@ -103,10 +103,10 @@ def eagle3(vocabulary: int = DRAFTED, reads: tuple[int, ...] = (2, 4, 5), **norm
     return model
 
 
-def hydra(shared: bool = True, vocabulary: int | None = DRAFTED, blocks: int = 1) -> HydraHeads:
+def hydra(shared: bool = True, vocabulary: int | None = DRAFTED, blocks: int = 1, prefixed: bool = False) -> HydraHeads:
     config = HydraConfig(
         hidden_size=64, vocab_size=target().vocab_size, num_heads=3, num_blocks=blocks, shared_output=shared,
-        draft_vocab_size=vocabulary,
+        draft_vocab_size=vocabulary, prefix=layer_like(target()) if prefixed else None,
     )  # fmt: skip
     model = HydraHeads(config)
     scattered(model)

@@ -186,18 +186,20 @@ def eagle3_modelopt(folder: Path) -> Path:
 # -- Hydra and MTP -----------------------------------------------------------------------------------------------------
 
 
-def hydra_tensors(draw: Draw, heads: int = 3) -> dict[str, Tensor]:
+def hydra_tensors(draw: Draw, heads: int = 3, prefixed: bool = False) -> dict[str, Tensor]:
+    """With a prefix layer dropout stands in front of every layer, and is counted as one."""
     tensors = {"input_embed_fn.weight": made.facts().embedding}
+    first, others, outer = (1, (3, 5), ".1") if prefixed else (0, (1, 2), "")
     for head in range(heads):
         for part in ("linear", "res_connection"):
-            tensors[f"hydra_mlp.{head}.0.{part}.weight"] = draw(H, (head + 2) * H)
-            tensors[f"hydra_mlp.{head}.0.{part}.bias"] = 0.1 * draw(1, H)[0]
+            tensors[f"hydra_mlp.{head}.{first}.{part}.weight"] = draw(H, (head + 2) * H)
+            tensors[f"hydra_mlp.{head}.{first}.{part}.bias"] = 0.1 * draw(1, H)[0]
         weight, bias = 0.3 * draw(H, H), 0.1 * draw(1, H)[0]
-        for block in (1, 2):  # one module under two numbers
+        for block in others:  # one module under two numbers
             tensors[f"hydra_mlp.{head}.{block}.linear.weight"] = weight
             tensors[f"hydra_mlp.{head}.{block}.linear.bias"] = bias
-        tensors[f"hydra_lm_head.{head}.weight"] = draw.near(made.facts().lm_head)
-        tensors[f"hydra_lm_head.{head}.bias"] = 0.1 * draw(1, V)[0]
+        tensors[f"hydra_lm_head.{head}{outer}.weight"] = draw.near(made.facts().lm_head)
+        tensors[f"hydra_lm_head.{head}{outer}.bias"] = 0.1 * draw(1, V)[0]
     return tensors
 
 
@@ -207,6 +209,17 @@ def hydra(folder: Path) -> Path:
         "hidden_state_offset": 0, "base_model_name_or_path": "tiny",
     }  # fmt: skip
     return write(folder, config, hydra_tensors(Draw(11)), "hydra_lm_head.pt")
+
+
+def hydra_plus(folder: Path) -> Path:
+    config = {
+        "hydra_num_heads": 3, "hydra_num_layers": 3, "hydra_head_arch": "prefix-mlp", "grounded_heads": True,
+        "hidden_state_offset": 0, "base_model_name_or_path": "tiny",
+    }  # fmt: skip
+    draw, inner = Draw(14), "prefix_embeding_layer.layers.0."
+    prefix = layer(draw, inner, H) | {f"{inner}input_layernorm.weight": draw(H)}
+    prefix |= {"prefix_embeding_layer.norm.weight": draw(H), "prefix_embeding_layer.embed_tokens.weight": draw(V, H)}
+    return write(folder, config, hydra_tensors(draw, prefixed=True) | prefix, "hydra_lm_head.pt")
 
 
 def mtp_mimo(folder: Path) -> Path:
@@ -240,6 +253,7 @@ PUBLISHED: dict[str, tuple[str, Callable[[Path], Path]]] = {
     "eagle3-speculators": ("eagle3", eagle3_speculators),
     "eagle3-modelopt": ("eagle3", eagle3_modelopt),
     "hydra": ("hydra", hydra),
+    "hydra-plus": ("hydra", hydra_plus),
     "mtp-mimo": ("mtp", mtp_mimo),
     "mtp-qwen": ("mtp", mtp_qwen),
 }

@@ -133,26 +133,32 @@ def test_a_target_with_an_mtp_module_inside_is_still_that_target(tmp_path: Path)
     assert back.family == "mtp" and back.config["order"] == "hidden_first"
 
 
-def test_hydra_in_the_references_layout(tmp_path: Path) -> None:
-    model = made.hydra(shared=False)
+@pytest.mark.parametrize("prefixed", [False, True])
+def test_hydra_in_the_references_layout(tmp_path: Path, prefixed: bool) -> None:
+    model = made.hydra(shared=False, prefixed=prefixed)
     out = exported(tmp_path, "hydra", model, ExportOptions("hydra"))
     tensors = read_published(out).tensors
     assert (out / "hydra_lm_head.pt").is_file()
     said = made.text()
     tokens = torch.tensor([7, 8])
+    first, second, outer = (1, 3, ".1") if prefixed else (0, 1, "")
     with torch.no_grad():
-        x = torch.cat([said.final[-1], *made.facts().embedding[tokens]])
-        y = tensors["hydra_mlp.1.0.res_connection.weight"] @ x + tensors["hydra_mlp.1.0.res_connection.bias"]
-        inner = tensors["hydra_mlp.1.0.linear.weight"] @ x + tensors["hydra_mlp.1.0.linear.bias"]
+        state = said.final[-1] if model.prefix is None else model.prefix(said.final[None])[0, -1]
+        x = torch.cat([state, *made.facts().embedding[tokens]])
+        join = f"hydra_mlp.1.{first}."
+        y = tensors[f"{join}res_connection.weight"] @ x + tensors[f"{join}res_connection.bias"]
+        inner = tensors[f"{join}linear.weight"] @ x + tensors[f"{join}linear.bias"]
         y = y + torch.nn.functional.silu(inner)
-        y = y + torch.nn.functional.silu(
-            tensors["hydra_mlp.1.1.linear.weight"] @ y + tensors["hydra_mlp.1.1.linear.bias"]
-        )
-        found = tensors["hydra_lm_head.1.weight"] @ y + tensors["hydra_lm_head.1.bias"]
+        block = f"hydra_mlp.1.{second}.linear."
+        y = y + torch.nn.functional.silu(tensors[f"{block}weight"] @ y + tensors[f"{block}bias"])
+        found = tensors[f"hydra_lm_head.1{outer}.weight"] @ y + tensors[f"hydra_lm_head.1{outer}.bias"]
         model.hold_embedding(made.facts().embedding)
-        own = made.spread(model.scores(1, model.state(1, said.final[-1], tokens)), model.token_map)
+        own = made.spread(model.scores(1, model.state(1, state, tokens)), model.token_map)
     close(found, own, everywhere=False)
     assert bool((found[~own.isfinite()] < -20000).all())
+    if model.prefix is not None:
+        inner_norm = tensors["prefix_embeding_layer.layers.0.input_layernorm.weight"]
+        assert torch.equal(inner_norm, model.prefix.input_layernorm.weight)
 
 
 @pytest.mark.parametrize(

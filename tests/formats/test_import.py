@@ -15,9 +15,13 @@ from torch import Tensor
 from backend.drafters.base import Drafter
 from backend.drafters.registry import load_drafter
 from backend.errors import HeadwayError
+from backend.formats.check import check_folder
+from backend.formats.export import export_drafter
 from backend.formats.folder import read_published
 from backend.formats.importing import import_drafter
 from backend.formats.own import MODELS, read_own
+from backend.formats.parts import ExportOptions
+from backend.formats.tables import HYDRA_PREFIX
 from backend.formats.twins import twin_of
 from backend.trees import product
 from tests.formats import made, published
@@ -105,25 +109,57 @@ def test_rows_of_the_whole_vocabulary_are_cut_by_the_map_beside_them(tmp_path: P
     torch.testing.assert_close(found[drafted], expected[drafted], atol=1e-5, rtol=1e-5)
 
 
-def test_hydra_scores_are_those_of_the_reference(tmp_path: Path) -> None:
-    imported(tmp_path, "hydra")
+@pytest.mark.parametrize("layout", ["hydra", "hydra-plus"])
+def test_hydra_scores_are_those_of_the_reference(tmp_path: Path, layout: str) -> None:
+    imported(tmp_path, layout)
     own, tensors = read_own(tmp_path / "out"), read_published(tmp_path / "published").tensors
     model = MODELS["hydra"][1](own.config)
     model.load_state_dict(own.state)
     model.hold_embedding(made.facts().embedding)  # type: ignore[operator]
     state, tokens = made.text().final[-1], torch.tensor([7, 8])
+    (first, second, third), outer = ((1, 3, 5), ".1") if layout == "hydra-plus" else ((0, 1, 2), "")
+    if layout == "hydra-plus":
+        read = prefixed(tensors, made.text().final)
+        with torch.no_grad():
+            state = model.prefix(made.text().final[None])[0, -1]  # type: ignore[operator]
+        torch.testing.assert_close(state, read, atol=1e-5, rtol=1e-5)
     x = torch.cat([state, *made.facts().embedding[tokens]])
     silu = torch.nn.functional.silu
 
     def linear(name: str, value: Tensor) -> Tensor:
         return tensors[f"{name}.weight"] @ value + tensors[f"{name}.bias"]
 
-    y = linear("hydra_mlp.1.0.res_connection", x) + silu(linear("hydra_mlp.1.0.linear", x))
-    for block in (1, 2):
+    y = linear(f"hydra_mlp.1.{first}.res_connection", x) + silu(linear(f"hydra_mlp.1.{first}.linear", x))
+    for block in (second, third):
         y = y + silu(linear(f"hydra_mlp.1.{block}.linear", y))
     with torch.no_grad():
         found = model.scores(1, model.state(1, state, tokens))  # type: ignore[operator]
-    torch.testing.assert_close(found, linear("hydra_lm_head.1", y), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found, linear(f"hydra_lm_head.1{outer}", y), atol=1e-5, rtol=1e-5)
+
+
+def prefixed(tensors: dict[str, Tensor], states: Tensor) -> Tensor:
+    """What transformers' own Llama of one layer, the reference's prefix layer, makes of the last of states [T, H]."""
+    from transformers import LlamaConfig, LlamaModel
+
+    own = {key: value for key, value in published.LLAMA.items() if key not in ("model_type", "rope_scaling")}
+    llama = LlamaModel(LlamaConfig(**own))
+    llama.load_state_dict(
+        {name.removeprefix(HYDRA_PREFIX): one for name, one in tensors.items() if name.startswith(HYDRA_PREFIX)}
+    )
+    with torch.no_grad():
+        return llama.eval()(inputs_embeds=states[None]).last_hidden_state[0, -1]
+
+
+def test_imported_hydra_heads_are_exported_with_their_shared_block(tmp_path: Path) -> None:
+    imported(tmp_path, "hydra-plus")
+    export_drafter(tmp_path / "out", tmp_path / "again", ExportOptions("hydra"), made.facts())
+    before, after = (read_published(tmp_path / name) for name in ("published", "again"))
+    assert after.config["hydra_head_arch"] == "prefix-mlp" and after.config["hydra_num_layers"] == 3
+    left_out = {"prefix_embeding_layer.embed_tokens.weight"}  # nobody looks at it
+    assert after.tensors.keys() == before.tensors.keys() - left_out
+    for name, one in after.tensors.items():
+        torch.testing.assert_close(one, before.tensors[name], msg=name)
+    assert check_folder(tmp_path / "again", None, made.facts()).findings == ()
 
 
 def test_layer_numbers_are_read_in_the_convention_of_their_writer(tmp_path: Path) -> None:
@@ -207,7 +243,9 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], Callable[[dict[str, Any], dict[
     "states": (published.eagle3_specforge, config_of(eagle_config={"eagle_aux_hidden_state_layer_ids": [2, 3]}),
                "joins 3"),
     "no sizes": (published.eagle_1, lambda c, t: c.pop("num_attention_heads"), "num_attention_heads"),
-    "prefix": (published.hydra, tensors_of(prefix_embeding_layer__norm__weight=ONE), "prefix layer"),
+    "half a prefix": (published.hydra_plus, without("prefix_embeding_layer.norm.weight"), "norm.weight is missing"),
+    "too many": (published.hydra, tensors_of(hydra_mlp__40__0__linear__weight=ONE), "41 as num_heads"),
+    "cross": (published.hydra, tensors_of(cross_attn__q_proj__weight=ONE), "cross-attention"),
     "not grounded": (published.hydra, lambda c, t: [t.pop(n) for n in list(t) if "res_connection" in n], "grounded"),
     "map twice": (published.medusa_vllm, tensors_of(token_map=torch.zeros(70, dtype=torch.int64)), "token_map"),
     "block missing": (published.medusa_1, without("1.0.linear.weight"), "blocks.1.layers.0.weight is missing"),
