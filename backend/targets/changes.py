@@ -1,6 +1,7 @@
 """What changed between two versions: weights by layer, tokens, special tokens, chat template, settings of the model.
 
-Reads both checkpoints tensor by tensor, so no more than one pair of tensors is in memory. Knows no store.
+Reads both checkpoints tensor by tensor, so no more than one pair of tensors is in memory. Weights are those of the
+model under an adapter; of adapter and quantisation the settings are told. Knows no store.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from backend.errors import HeadwayError
 from backend.targets.checkpoint import StoredTensor, read_json, stored_tensors
 from backend.targets.describing import Described
 from backend.targets.identity import compare
+from backend.targets.sources import ADAPTER_CONFIG
 
 MOST_NAMED = 50  #: tokens, settings or tensors that are listed by name
 MOST_LINES = 400  #: of a template's difference
+_ADAPTER = ("r", "lora_alpha", "target_modules", "modules_to_save", "use_rslora", "use_dora")
 _LAYER = re.compile(r"(.*?\b(?:layers|h|blocks))\.(\d+)\.")
 
 
@@ -79,7 +82,7 @@ def changes(first: Described, second: Described) -> Changes:
         num_tokens_moved=sum(before[token] != after[token] for token in before.keys() & after.keys()),
         special=_differing(_special(first.tokenizer), _special(second.tokenizer)),
         template=_template(first.tokenizer, second.tokenizer),
-        settings=_differing(_settings(first.folder), _settings(second.folder)),
+        settings=_differing(_settings(first), _settings(second)),
     )
 
 
@@ -143,9 +146,15 @@ def _template(first: Any, second: Any) -> tuple[str, ...]:
     return tuple(list(difflib.unified_diff(before, after, "before", "after", lineterm="", n=2))[:MOST_LINES])
 
 
-def _settings(folder: Path) -> dict[str, Any]:
+def _settings(one: Described) -> dict[str, Any]:
+    """Of the model, and behind them those of its adapter and its quantisation."""
+    assert one.folder is not None, "asked for before"
     left_out = ("transformers_version", "_name_or_path", "dtype", "torch_dtype", "architectures")
-    return {name: value for name, value in read_json(folder / "config.json").items() if name not in left_out}
+    found = {name: value for name, value in read_json(one.folder / "config.json").items() if name not in left_out}
+    if one.adapter_folder is not None:
+        settings = read_json(one.adapter_folder / ADAPTER_CONFIG)
+        found |= {f"adapter: {name}": settings.get(name) for name in _ADAPTER if settings.get(name)}
+    return found | ({"quantisation": one.identity.quantisation} if one.identity.quantisation != "none" else {})
 
 
 def _differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -14,6 +14,7 @@ from transformers import AutoConfig
 
 from backend.errors import HeadwayError
 from backend.settings import Settings
+from backend.targets.adapters import adapter_id, brings_tokenizer, fetch_adapter
 from backend.targets.checkpoint import stored_tensors
 from backend.targets.identity import (
     VersionIdentity,
@@ -24,6 +25,7 @@ from backend.targets.identity import (
     weights_id_of_state,
 )
 from backend.targets.loading import fetch_folder
+from backend.targets.quantising import quantisation_name
 from backend.targets.sources import SourceKind, resolve_source
 from backend.targets.tiny import tiny_model, tiny_tokenizer
 from backend.targets.tokenizer import read_tokenizer
@@ -31,7 +33,9 @@ from backend.targets.tokenizer import read_tokenizer
 
 @dataclass(frozen=True)
 class Described:
-    """A target at a place. `folder`: the Hugging Face folder behind it; None for tiny random ones."""
+    """A target at a place. `folder`: the Hugging Face folder behind it; None for tiny random ones. `adapter_folder`: of
+    its adapter, None without one.
+    """
 
     source: str
     identity: VersionIdentity
@@ -39,41 +43,49 @@ class Described:
     num_parameters: int
     folder: Path | None
     tokenizer: Any
+    adapter_folder: Path | None = None
 
 
 def describe(source: str, settings: Settings, trust_remote_code: bool = False) -> Described:
     """The target called `source`. Raises HeadwayError for an unknown name or files that can't be read."""
     found = resolve_source(source)
+    adapter = fetch_adapter(found.adapter) if found.adapter is not None else None
+    own = adapter if adapter is not None and brings_tokenizer(adapter) else None
     tokenizer: Any
     if found.kind is SourceKind.TINY:
-        model, tokenizer = tiny_model(found.tiny_kind or "", found.seed), tiny_tokenizer()
+        model = tiny_model(found.tiny_kind or "", found.seed)
+        tokenizer = tiny_tokenizer() if own is None else read_tokenizer(found.name, own)
         weights = weights_id_of_state(model.state_dict())
         config, folder = model.config, None
         parameters = sum(value.numel() for value in model.parameters())
     else:
         folder = fetch_folder(found, trust_remote_code, None, settings)
-        tokenizer = read_tokenizer(found.name, folder, trust_remote_code)
+        tokenizer = read_tokenizer(found.name, own or folder, trust_remote_code)
         config = _config(found.name, folder, trust_remote_code)
         weights = weights_id_of_folder(folder, settings.cache)
         parameters = sum(tensor.numel for tensor in stored_tensors(folder))
     identity = VersionIdentity(
         weights_id=weights,
-        adapter_id="none",
-        quantisation=quantisation_of(config),
+        adapter_id=adapter_id(adapter),
+        quantisation=quantisation_name(found) or quantisation_of(config),
         tokenizer_id=tokenizer_id(tokenizer),
         template_id=template_id(tokenizer),
         name=found.name,
     )
-    return Described(found.name, identity, str(config.model_type), parameters, folder, tokenizer)
+    return Described(found.name, identity, str(config.model_type), parameters, folder, tokenizer, adapter)
 
 
-def moved_to(identity: VersionIdentity, places: Iterable[Path], settings: Settings) -> Path | None:
-    """The folder among `places` that holds this version, by the hash of its weights; None if none does."""
+def moved_to(
+    identity: VersionIdentity, places: Iterable[Path], settings: Settings, behind: str = ""
+) -> Path | None:
+    """The folder among `places` that holds this version, by the hash of its weights; None if none does. `behind`: what
+    stands behind its name, such as "+int8".
+    """
     for place in places:
         if not (place / "config.json").is_file():
             continue
         try:
-            if describe(str(place), settings).identity == identity:
+            if describe(f"{place}{behind}", settings).identity == identity:
                 return place
         except HeadwayError:  # something else that lies there
             continue

@@ -22,10 +22,12 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerBase
 
 from backend.errors import HeadwayError, MismatchError
+from backend.targets.adapters import adapter_id
 from backend.targets.checkpoint import read_json, stored_tensors, weight_files
 from backend.targets.gguf import quiet_bars
 from backend.targets.loading import LoadedModel
 from backend.targets.notes import write_note
+from backend.targets.quantising import quantisation_name
 from backend.targets.sources import SourceKind
 from backend.targets.tiny import tiny_model
 
@@ -104,8 +106,8 @@ def version_identity(loaded: LoadedModel, cache: Path) -> VersionIdentity:
     """The identity of a loaded target. The weights' hash is kept under `cache`, keyed by the files' sizes and times."""
     return VersionIdentity(
         weights_id=weights_id(loaded, cache),
-        adapter_id="none",
-        quantisation=quantisation_of(loaded.model.config),
+        adapter_id=adapter_id(loaded.adapter_folder),
+        quantisation=quantisation_name(loaded.source) or quantisation_of(loaded.model.config),
         tokenizer_id=tokenizer_id(loaded.tokenizer),
         template_id=template_id(loaded.tokenizer),
         name=loaded.source.name,

@@ -1,14 +1,14 @@
 """From what the user typed to a loaded model and tokenizer, on a device and in a dtype chosen for it or by the user.
 
-Fetches (hub), converts (GGUF) or builds (tiny) the target, estimates its memory first, and refuses what is no whole
-causal language model with one sentence. It sets no attention implementation, packs no weights and runs no pass;
-target.py does.
+Fetches (hub), converts (GGUF) or builds (tiny) the target, estimates its memory first, puts its adapter in and rounds
+its matrices where that is asked for, and refuses what is no whole causal language model with one sentence. It sets no
+attention implementation, packs no weights and runs no pass; target.py does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,11 +18,20 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from backend.errors import HeadwayError
 from backend.settings import Settings
+from backend.targets.adapters import brings_tokenizer, fetch_adapter, with_adapter
 from backend.targets.checkpoint import weight_files
 from backend.targets.gguf import convert_gguf, quiet_bars
 from backend.targets.hub import download
 from backend.targets.memory import MemoryEstimate, estimate_folder, estimate_model, require_room
-from backend.targets.sources import SourceKind, TargetSource, resolve_source
+from backend.targets.quantising import (
+    bitsandbytes_config,
+    check_quantisation,
+    held_bytes,
+    quantised_memory,
+    reloaded,
+    round_to_int8,
+)
+from backend.targets.sources import Quantisation, SourceKind, TargetSource, resolve_source
 from backend.targets.tiny import tiny_model, tiny_tokenizer
 from backend.targets.tokenizer import read_tokenizer
 
@@ -42,7 +51,8 @@ DTYPES: Final = {
 class LoadedModel:
     """A causal language model in evaluation mode, its tokenizer and how it was loaded.
 
-    `folder`: the Hugging Face folder the weights came from; None for tiny random targets.
+    `folder`: the Hugging Face folder the weights came from; None for tiny random targets. `adapter_folder`: where the
+    adapter lies, None without one.
     """
 
     model: PreTrainedModel
@@ -52,6 +62,7 @@ class LoadedModel:
     dtype: torch.dtype
     folder: Path | None
     memory: MemoryEstimate
+    adapter_folder: Path | None = None
 
 
 def load_model(
@@ -75,24 +86,33 @@ def load_model(
     number = choose_dtype(dtype, place)
     report = progress or (lambda fraction, sentence: None)
     report(0.0, f"Looking for {found.name}")
+    adapter = fetch_adapter(found.adapter) if found.adapter is not None else None
     if found.kind is SourceKind.TINY:
-        return _load_tiny(found, place, number, report, context)
+        return _load_tiny(found, place, number, report, context, adapter)
     folder = fetch_folder(found, trust_remote_code, lambda f, sentence: report(0.6 * f, sentence), settings)
     config = _causal_config(found, folder, trust_remote_code)
-    memory = estimate_folder(folder, config, number)
+    check_quantisation(found, config, place)
+    memory = quantised_memory(estimate_folder(folder, config, number), found, config, number)
     if context is None:
         require_room(found.name, memory.weights_bytes, place)
     else:
         what = f"its weights and a text of {context} tokens"
         require_room(found.name, memory.total_bytes(context), place, what=what)
     report(0.6, f"Loading {found.name}: {memory.sentence(context)}")
-    tokenizer = read_tokenizer(found.name, folder, trust_remote_code)
-    model = _load_weights(found, folder, number, trust_remote_code)
+    beside = adapter if adapter is not None and brings_tokenizer(adapter) else folder
+    tokenizer = read_tokenizer(found.name, beside, trust_remote_code)
+
+    def load(written: Path | None, rounded: bool) -> PreTrainedModel:
+        return _load_weights(found, written or folder, number, trust_remote_code, place if rounded else None)
+
+    model = _configured(found, adapter, tokenizer, load)
     _check_vocabulary(found, model, tokenizer)
     report(0.9, f"Moving {found.name} to {place}")
     _to_device(found, model, place)
+    if found.quantisation is not None:
+        memory = replace(memory, weights_bytes=held_bytes(model))
     report(1.0, f"Loaded {found.name}: {memory.sentence(context)}")
-    return LoadedModel(model, tokenizer, found, place, number, folder, memory)
+    return LoadedModel(model, tokenizer, found, place, number, folder, memory, adapter)
 
 
 def estimate_memory(
@@ -109,7 +129,8 @@ def estimate_memory(
         model = tiny_model(found.tiny_kind or "", found.seed)
         return estimate_model(model, model.config, number)
     folder = fetch_folder(found, trust_remote_code, None, settings)
-    return estimate_folder(folder, _causal_config(found, folder, trust_remote_code), number)
+    config = _causal_config(found, folder, trust_remote_code)
+    return quantised_memory(estimate_folder(folder, config, number), found, config, number)
 
 
 def choose_device(device: str | torch.device | None = None) -> torch.device:
@@ -158,13 +179,53 @@ def fetch_folder(
 
 
 def _load_tiny(
-    source: TargetSource, device: torch.device, dtype: torch.dtype, report: Progress, context: int | None
+    source: TargetSource,
+    device: torch.device,
+    dtype: torch.dtype,
+    report: Progress,
+    context: int | None,
+    adapter: Path | None,
 ) -> LoadedModel:
-    model = tiny_model(source.tiny_kind or "", source.seed)
-    torch.nn.Module.to(model, dtype)
+    made = tiny_model(source.tiny_kind or "", source.seed)
+    check_quantisation(source, made.config, device)
+    torch.nn.Module.to(made, dtype)
+    tokenizer: PreTrainedTokenizerBase = tiny_tokenizer()
+    if adapter is not None and brings_tokenizer(adapter):
+        tokenizer = read_tokenizer(source.name, adapter)
+
+    def load(written: Path | None, rounded: bool) -> PreTrainedModel:
+        if written is not None:
+            return _load_weights(source, written, dtype, False, device if rounded else None)
+        return reloaded(made, lambda folder: load(folder, True)) if rounded else made
+
+    model = _configured(source, adapter, tokenizer, load)
     memory = estimate_model(model, model.config, dtype)
+    if source.quantisation is not None:
+        memory = replace(memory, weights_bytes=held_bytes(model))
     report(1.0, f"Built {source.name}: {memory.sentence(context)}")
-    return LoadedModel(_to_device(source, model, device), tiny_tokenizer(), source, device, dtype, None, memory)
+    return LoadedModel(_to_device(source, model, device), tokenizer, source, device, dtype, None, memory, adapter)
+
+
+def _configured(
+    source: TargetSource,
+    adapter: Path | None,
+    tokenizer: PreTrainedTokenizerBase,
+    load: Callable[[Path | None, bool], PreTrainedModel],
+) -> PreTrainedModel:
+    """The model as it is served. `load(folder, rounded)` gives it from its own place (None) or another, whole or
+    rounded by bitsandbytes.
+
+    Under an active adapter the frozen matrices are rounded; a merged one is rounded together with them.
+    """
+    merged = source.adapter is not None and source.adapter.merged
+    model = load(None, source.needs_cuda and not merged)
+    if adapter is not None:
+        model = with_adapter(model, source, adapter, len(tokenizer))
+    if source.needs_cuda and merged:
+        return reloaded(model, lambda written: load(written, True))
+    if source.quantisation is Quantisation.INT8:
+        round_to_int8(model, source)
+    return model
 
 
 def _causal_config(source: TargetSource, folder: Path, trust_remote_code: bool) -> Any:
@@ -198,15 +259,22 @@ def _config_sentence(source: TargetSource, error: Exception) -> str:
     return f"The target {source.name} is damaged: its config.json cannot be read."
 
 
-def _load_weights(source: TargetSource, folder: Path, dtype: torch.dtype, trust_remote_code: bool) -> PreTrainedModel:
-    """The model on the CPU. transformers fills missing tensors with random numbers: here that is an error."""
+def _load_weights(
+    source: TargetSource, folder: Path, dtype: torch.dtype, trust_remote_code: bool, rounded_on: torch.device | None
+) -> PreTrainedModel:
+    """The model on the CPU, or on `rounded_on` by bitsandbytes. transformers fills missing tensors with random numbers:
+    here that is an error.
+    """
     damaged = f"The checkpoint of {source.name} is damaged or incomplete"
     if not weight_files(folder) and not any(folder.glob("*.bin")):
         raise HeadwayError(f"{damaged}: there are no weight files (model.safetensors) in {folder}.")
+    more: dict[str, Any] = {}
+    if rounded_on is not None:
+        more = {"quantization_config": bitsandbytes_config(source, dtype), "device_map": {"": rounded_on}}
     try:
         with quiet_bars():
             loaded: Any = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=dtype, trust_remote_code=trust_remote_code, output_loading_info=True
+                folder, dtype=dtype, trust_remote_code=trust_remote_code, output_loading_info=True, **more
             )
             model, info = loaded
     except (MemoryError, torch.OutOfMemoryError) as error:
@@ -234,6 +302,8 @@ def _check_vocabulary(source: TargetSource, model: PreTrainedModel, tokenizer: P
 
 
 def _to_device(source: TargetSource, model: PreTrainedModel, device: torch.device) -> PreTrainedModel:
+    if source.needs_cuda:  # bitsandbytes has put it there
+        return model
     try:
         torch.nn.Module.to(model, device)
     except torch.OutOfMemoryError as error:

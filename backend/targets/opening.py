@@ -14,6 +14,7 @@ from backend.targets.kernels import Kernels
 from backend.targets.loading import Progress, load_model
 from backend.targets.packed_linear import PackedFrom, packable_bytes
 from backend.targets.self_test import examine, refuse_alibi, refuse_stateful
+from backend.targets.sources import resolve_source
 from backend.targets.target import Target
 from backend.targets.width import fastest_width
 
@@ -57,6 +58,16 @@ def open_target(
     target.min_width = fastest_width(target)
     report(1.0, f"{source} is ready.")
     return target
+
+
+def open_to_read(source: str, settings: Settings, progress: Progress | None = None) -> Target:
+    """A target of which only numbers and sizes are wanted: on the CPU in float32, unless its quantisation needs CUDA.
+
+    Raises HeadwayError as `open_target` does.
+    """
+    elsewhere = resolve_source(source).needs_cuda
+    device, dtype = (None, None) if elsewhere else ("cpu", "float32")
+    return open_target(source, settings, device, dtype, progress=progress)
 
 
 def _kernels(model: torch.nn.Module, settings: Settings) -> PackedFrom:

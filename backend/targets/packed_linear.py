@@ -8,11 +8,13 @@ them before packing. Other devices and dtypes keep what they have.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import torch
 from torch import Tensor, nn
+
+from backend.targets.adapters import lora_parts
 
 PackedFrom = Callable[[Tensor], int]
 
@@ -46,8 +48,11 @@ class RowLinear(nn.Module):
 
 
 def can_pack(weight: Tensor) -> bool:
-    """Whether packing is possible and pays: dense float32 on a CPU with oneDNN."""
-    dense = weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.dim() == 2
+    """Whether packing is possible and pays: dense float32 on a CPU with oneDNN. Quantised weights, tensors of classes
+    of their own, say that they are float32 and are not.
+    """
+    plain = type(weight) in (Tensor, nn.Parameter)
+    dense = plain and weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.dim() == 2
     return dense and weight.numel() > 0 and torch.backends.mkldnn.is_available()
 
 
@@ -64,16 +69,21 @@ def pack_model(model: nn.Module, packed_from: PackedFrom | None = None) -> int:
     `packed_from` says for a weight from how many rows on packing pays; None packs all for any number of rows. A weight
     shared with the embedding (tied heads) stays with the embedding whatever the layout of the linear's use of it.
     """
-    replaced = 0
-    for module in list(model.modules()):
-        for name, child in list(module.named_children()):
-            if type(child) is nn.Linear and can_pack(child.weight):
-                setattr(module, name, pack_linear(child.weight, child.bias, packed_from))
-                replaced += 1
-    return replaced
+    found = list(_packable(model))
+    for module, name, child in found:
+        setattr(module, name, pack_linear(child.weight, child.bias, packed_from))
+    return len(found)
 
 
 def packable_bytes(model: nn.Module) -> int:
     """Bytes of the weights that `pack_model` would replace: what a second layout of all of them costs."""
-    linears = [module for module in model.modules() if type(module) is nn.Linear and can_pack(module.weight)]
-    return sum(4 * module.weight.numel() for module in linears)
+    return sum(4 * child.weight.numel() for _, _, child in _packable(model))
+
+
+def _packable(model: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Linear]]:
+    """(parent, name, linear); without what an active adapter reads itself, since a packed matrix can't be read."""
+    kept = {id(part) for layer in model.modules() for part in lora_parts(layer)}
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if type(child) is nn.Linear and id(child) not in kept and can_pack(child.weight):
+                yield module, name, child

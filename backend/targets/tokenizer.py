@@ -10,6 +10,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from backend.errors import HeadwayError
 from backend.settings import Settings
+from backend.targets.adapters import brings_tokenizer, fetch_adapter
 from backend.targets.gguf import convert_gguf
 from backend.targets.sources import SourceKind, TargetSource, resolve_source
 from backend.targets.tiny import tiny_tokenizer
@@ -24,6 +25,9 @@ def load_tokenizer(target: str, settings: Settings, trust_remote_code: bool = Fa
     tokenizer cannot be read.
     """
     found = resolve_source(target)
+    adapter = fetch_adapter(found.adapter) if found.adapter is not None else None
+    if adapter is not None and brings_tokenizer(adapter):
+        return read_tokenizer(found.name, adapter, trust_remote_code)
     if found.kind is SourceKind.TINY:
         return tiny_tokenizer()
     return read_tokenizer(found.name, _folder(found, settings), trust_remote_code)

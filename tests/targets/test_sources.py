@@ -11,7 +11,18 @@ import pytest
 from backend.errors import HeadwayError
 from backend.settings import Settings
 from backend.targets import sources
-from backend.targets.sources import TINY_KINDS, SourceKind, TargetSource, builtin_names, resolve_source
+from backend.targets.sources import (
+    TINY_KINDS,
+    AdapterSource,
+    Quantisation,
+    SourceKind,
+    TargetSource,
+    absolute_target,
+    builtin_names,
+    published_name,
+    resolve_source,
+    short_name,
+)
 from backend.targets.tiny import KINDS
 
 
@@ -118,3 +129,67 @@ def test_settings_come_from_the_environment_with_defaults() -> None:
     assert (chosen.home, chosen.cache) == (Path("/srv/home"), Path("/srv/cache"))
     default = Settings.from_environ({"HEADWAY_HOME": ""})
     assert default.home == Path.home() / ".local/share/headway" and default.cache == Path.home() / ".cache/headway"
+
+
+def test_what_stands_behind_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a+dapter").mkdir()
+    (tmp_path / "a+dapter" / "adapter_config.json").write_text("{}")
+    found = resolve_source(" tiny-llama:3+lora:a+dapter+int8 ")
+    assert (found.kind, found.seed, found.quantisation) == (SourceKind.TINY, 3, Quantisation.INT8)
+    assert found.name == "tiny-llama:3+lora:a+dapter+int8" and found.base_name == "tiny-llama:3"
+    assert found.adapter == AdapterSource("a+dapter", merged=False, path=tmp_path / "a+dapter")
+    assert found.with_merged_adapter().adapter == AdapterSource("a+dapter", merged=True, path=tmp_path / "a+dapter")
+    hub = resolve_source("owner/model@main+merged:owner/adapter@refs/pr/2")
+    assert (hub.hub_id, hub.revision, hub.quantisation) == ("owner/model", "main", None)
+    assert hub.adapter == AdapterSource("owner/adapter@refs/pr/2", True, None, "owner/adapter", "refs/pr/2")
+    assert resolve_source("tiny-llama+bnb4").needs_cuda and not found.needs_cuda
+    assert resolve_source("tiny-llama").with_merged_adapter() == resolve_source("tiny-llama")
+
+
+def test_a_path_that_exists_is_not_taken_apart(tmp_path: Path) -> None:
+    folder = tmp_path / "model+int8"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    assert resolve_source(str(folder)).quantisation is None
+    assert resolve_source(f"{folder}+int8").path == folder
+
+
+def test_names_of_what_is_made_with_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tone").mkdir()
+    assert short_name("smollm2-135m+lora:tone+int8") == "smollm2-135m+tone+int8"
+    assert short_name("owner/model+merged:me/my-adapter@main") == "model+my-adapter"
+    assert (short_name("/a/b"), short_name("tiny-llama+bnb8")) == ("b", "tiny-llama+bnb8")
+    assert absolute_target("smollm2-135m+lora:tone+int8") == f"smollm2-135m+lora:{tmp_path / 'tone'}+int8"
+    assert absolute_target("owner/model+int8") == "owner/model+int8"
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("tiny-llama+int8+lora:x", "one adapter may stand behind the model, and one quantisation behind that"),
+        ("tiny-llama+lora:x+merged:y", "one adapter may stand"),
+        ("tiny-llama+int8+bnb4", "one quantisation behind that"),
+        ("tiny-llama+lora:./gone", "There is no adapter “./gone”"),
+        ("tiny-llama+lora:a b", "There is no adapter “a b”"),
+        ("tiny-llama+lora:.", "holds no LoRA adapter: adapter_config.json is not in it"),
+        ("+int8", "No target was named"),
+        ("tiny-llama+int4", "There is no target “tiny-llama\\+int4”"),
+        ("tiny-llama+lora:" + "x" * 5000, "adapter"),
+    ],
+)
+def test_parts_that_cannot_be_read(name: str, part: str) -> None:
+    with pytest.raises(HeadwayError, match=part) as caught:
+        resolve_source(name)
+    assert len(str(caught.value)) < 400
+
+
+def test_names_that_mean_the_same_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert published_name("smollm2-135m") == published_name("HuggingFaceTB/SmolLM2-135M-Instruct")
+    assert published_name("tiny-llama") == published_name("tiny-llama:0") != published_name("tiny-llama:1")
+    assert published_name("Owner/Model@main") == "owner/model"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "owner" / "model").mkdir(parents=True)
+    assert published_name("owner/model") is None  # a folder of that name is meant
+    assert published_name("/models/x") is None and published_name("gpt2") is None
