@@ -190,6 +190,13 @@ class Learner(Protocol):
         """Whether a `FeatureBatch` must hold the states at the following positions."""
         ...
 
+    def share(self, embedding: Tensor, head: Tensor) -> None:
+        """From now on use these weights of a target that learns beside the drafter wherever the target's were held:
+        its input embedding [V, H] and the rows of its output head [V, H], scaled as its logits are. Gradients of `loss`
+        flow into both where the drafter reads or scores with them; as a teacher the head stays constant.
+        """
+        ...
+
     def loss(self, batch: Any) -> tuple[Tensor, Tensor]:
         """(what is minimised, float scalar; each head's mean loss, detached [K])."""
         ...

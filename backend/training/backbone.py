@@ -123,6 +123,13 @@ def scaled(logits: Tensor, settings: Any) -> Tensor:
     return logits if cap is None else cap * torch.tanh(logits / cap)
 
 
+def scaled_head(model: Any) -> Tensor:
+    """Rows of the output head [V, H], scaled so that hidden states times these are the logits before a cap."""
+    rows: Tensor = model.get_output_embeddings().weight
+    scale = float(getattr(model.config, "logit_scale", None) or 1.0)
+    return rows * (scale / float(getattr(model.config, "logits_scaling", None) or 1.0))
+
+
 def give_room(model: Any, tokenizer: Any, tokens: Sequence[str]) -> int:
     """Make the tokenizer know these special tokens and the model have a row for each; how many rows learn.
 

@@ -163,3 +163,12 @@ def test_its_size_is_known_before_it_is_made(form: str) -> None:
     made = sum(p.numel() for p in learner.model.parameters())
     counted = sizes_of(settings_of(form), target.hidden_size, target.vocab_size, LayerWeights(sum(layer), 0))
     assert counted.parameters == pytest.approx(made, rel=0.01)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_loss_is_the_mean_of_the_depths_weighted_by_a_power(form: str) -> None:
+    target = target_of("llama")
+    learner = learner_of(form, target, loss="hard", decay=0.6)
+    loss, each = learner.loss(batch_of(target, learner.reads, self_distilled(target, 9, count=3)))
+    weights = torch.tensor([1.0, 0.6, 0.36])
+    torch.testing.assert_close(loss, (weights / weights.sum() * each).sum())

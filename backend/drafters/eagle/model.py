@@ -40,6 +40,10 @@ class EagleHead(PairModel):
         rows = Teacher.of(target, self.token_map).rows
         self.register_buffer("head_rows", rows, persistent=False)
 
+    def share(self, embedding: Tensor, head: Tensor) -> None:
+        super().share(embedding, head)
+        self.head_rows = head[self.token_map]
+
     def for_drafting(self, packed_from: PackedFrom | None = None) -> EagleHead:
         twin = super().for_drafting(packed_from)
         assert isinstance(twin, EagleHead)

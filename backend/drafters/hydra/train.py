@@ -56,6 +56,11 @@ class HydraLearner:
     def horizon(self) -> int:
         return self.heads.config.num_heads + 1
 
+    def share(self, embedding: Tensor, head: Tensor) -> None:
+        self.heads.embedding = embedding
+        if self.teacher is not None:
+            self.teacher = self.teacher.of_rows(head, self.heads.token_map)
+
     def positions(self, batch: FeatureBatch | SequenceBatch) -> FeatureBatch:
         """Positions as the heads learn from them: of whole texts those before a token of an answer, with what leaves
         the prefix layer there. A token that is none of an answer ends what follows.

@@ -42,6 +42,10 @@ class PairLearner:
         """Following tokens that a position must have to be learned at all depths."""
         return self.config.steps + 1
 
+    def share(self, embedding: Tensor, head: Tensor) -> None:
+        self.model.share(embedding, head)
+        self.teacher = self.teacher.of_rows(head, self.model.token_map)
+
     def outputs(self, batch: SequenceBatch, noise: Tensor | None = None, steps: int | None = None) -> list[Tensor]:
         """What leaves the layer at each test-time step (None: those trained), each [B, T, H]; column t of step j
         predicts token t + j + 2.

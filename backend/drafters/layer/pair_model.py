@@ -40,6 +40,10 @@ class PairModel(nn.Module, ABC):
         """Use the target's input embedding [V, H]."""
         self.register_buffer("embedding", weight.detach(), persistent=False)
 
+    def share(self, embedding: Tensor, head: Tensor) -> None:
+        """See Learner.share."""
+        self.embedding = embedding
+
     @property
     def vocab_size(self) -> int:
         return len(self.embedding)

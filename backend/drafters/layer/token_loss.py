@@ -16,7 +16,7 @@ Knows no family. The obvious versions are torch's own functions on whole product
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
@@ -50,6 +50,10 @@ class Teacher:
         )
         rows = target.lm_head_weight().detach()[tokens.to(target.device)].float() * scale
         return cls(rows, getattr(config, "final_logit_softcapping", None))
+
+    def of_rows(self, head: Tensor, tokens: Tensor) -> Teacher:
+        """The same with other rows: head float [V, Ht], scaled already, of which those of draft tokens int64 [Vd]."""
+        return replace(self, rows=head.detach()[tokens].float())
 
     def log_probs(self, states: Tensor, rows: Tensor) -> Tensor:
         """states [C, Ht] and these rows, in whatever dtype -> float32 [C, Vd]."""

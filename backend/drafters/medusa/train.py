@@ -43,6 +43,9 @@ class MedusaLearner:
     def horizon(self) -> int:
         return self.heads.config.num_heads + 1
 
+    def share(self, embedding: Tensor, head: Tensor) -> None:
+        return None  # the heads read no token, and their output layers are their own
+
     def labels(self, batch: FeatureBatch) -> tuple[Tensor, Tensor]:
         """(int64 [K, T] draft tokens, IGNORE where there is none to learn; bool [K, T] where the answer has a token at
         all).

@@ -103,6 +103,10 @@ class MtpModel(PairModel):
         self.hold_embedding(target.embedding_weight().float())
         self.register_buffer("head_rows", Teacher.of(target, self.token_map).rows, persistent=False)
 
+    def share(self, embedding: Tensor, head: Tensor) -> None:
+        super().share(embedding, head)
+        self.head_rows = head[self.token_map]
+
     def for_drafting(self, packed_from: PackedFrom | None = None) -> MtpModel:
         twin = super().for_drafting(packed_from)
         assert isinstance(twin, MtpModel)

@@ -1,8 +1,8 @@
 """MTP: how new modules start, and what leaves each of them in training.
 
-Loss, labels and counts are those of all drafters with a layer (layer/learner.py). The published losses are means of
-cross-entropies over the depths (DeepSeek-V3, arXiv 2412.19437, equations 24 and 25; FastMTP weights them by a power of
-the depth). The target is frozen here.
+Labels and counts are those of all drafters with a layer (layer/learner.py). The loss is the mean of the depths' losses
+(DeepSeek-V3, arXiv 2412.19437, equations 24 and 25), weighted by a power of the depth where one is set (FastMTP, arXiv
+2509.18362). The target is frozen, or learns beside the modules (training/joint.py).
 """
 
 from __future__ import annotations
@@ -56,6 +56,10 @@ class MtpLearner(PairLearner):
     """A PairLearner for every form."""
 
     model: MtpModel
+
+    def loss(self, batch: SequenceBatch) -> tuple[Tensor, Tensor]:
+        total, each = super().loss(batch)
+        return total / sum(self.config.decay**step for step in range(len(each))), each
 
     def outputs(self, batch: SequenceBatch, noise: Tensor | None = None, steps: int | None = None) -> list[Tensor]:
         if self.model.config.form == "shared":
