@@ -26,6 +26,7 @@ from backend.formats.parts import ExportOptions, Parts
 from backend.formats.readme import draft_depth, readme_of, serving_command, tuning_of
 from backend.targets.identity import VersionIdentity, check_match
 from backend.targets.loading import LoadedModel
+from backend.targets.sources import split_target
 
 ENGINES: Final = ("vllm", "sglang", "hydra", "own")
 DTYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -87,7 +88,7 @@ def export_drafter(
     own = read_own(folder)
     if facts is None:
         raise HeadwayError("Name the target that the drafter is for with --target.")
-    notes = check_fits(own, facts, force)
+    notes = [*check_fits(own, facts, force), *_configuration(facts)]
     tuning = tuning_of(own, tuned)
     depth = draft_depth(own, tuning, options)
     inside = own.family == "mtp"
@@ -106,6 +107,17 @@ def export_drafter(
     size = sum(one.numel() * one.element_size() for one in tensors.values())
     command = serving_command(own, options, facts, tuning, out)
     return Exported(out, options.engine, own.family, depth, len(tensors), size, tuple(parts.notes), command)
+
+
+def _configuration(facts: TargetFacts) -> list[str]:
+    """What an engine has to be told besides the model: only drafts are exported, never the target's configuration."""
+    base, behind = split_target(facts.name)
+    if not behind:
+        return []
+    return [
+        f"The drafter is made for {base} with {behind} behind it, and only the drafter is written. Serve just that "
+        "configuration: without the adapter, or quantised otherwise, fewer drafted tokens are accepted."
+    ]
 
 
 def parts_of(own: Own, options: ExportOptions, facts: TargetFacts) -> Parts:

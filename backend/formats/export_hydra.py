@@ -13,6 +13,7 @@ from backend.formats.facts import TargetFacts
 from backend.formats.own import Own, sizes_of_layer
 from backend.formats.parts import ExportOptions, Parts
 from backend.formats.tables import HYDRA_PREFIX, Sizes, hydra_place, hydra_rows
+from backend.targets.sources import split_target
 
 NEVER = -30000.0  #: bias of a token that can't be drafted; float16 holds it
 
@@ -43,7 +44,7 @@ def hydra_parts(own: Own, options: ExportOptions, facts: TargetFacts) -> Parts:
         "hydra_head_arch": "mlp" if config.prefix is None else "prefix-mlp",
         "grounded_heads": True,
         "hidden_state_offset": 0,
-        "base_model_name_or_path": facts.name,
+        "base_model_name_or_path": split_target(facts.name)[0],
     }
     return Parts(written, tensors, pickle="hydra_lm_head.pt")
 

@@ -15,6 +15,7 @@ from backend.formats.facts import TargetFacts
 from backend.formats.own import Own, sizes_of_layer, sorted_map
 from backend.formats.parts import ExportOptions, Parts
 from backend.formats.tables import Sizes, eagle3_rows, eagle_rows, sglang_eagle3_rows
+from backend.targets.sources import split_target
 
 NORMS = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
 SPECULATORS_VERSION = "0.9.0"  #: the version of the format that was read
@@ -156,7 +157,7 @@ def _speculators_config(own: Own, facts: TargetFacts, options: ExportOptions) ->
                     "accept_tolerance": 0.0,
                 }
             ],
-            "verifier": {"name_or_path": facts.name, "architectures": list(facts.architectures)},
+            "verifier": {"name_or_path": split_target(facts.name)[0], "architectures": list(facts.architectures)},
         },
         "transformer_layer_config": llama_config(config.layer, facts),
     }

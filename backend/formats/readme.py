@@ -15,6 +15,7 @@ from backend.errors import HeadwayError
 from backend.formats.facts import TargetFacts
 from backend.formats.own import Own
 from backend.formats.parts import ExportOptions, Parts
+from backend.targets.sources import split_target
 from backend.trees import TreeShape
 from backend.tuning.notation import three_numbers
 
@@ -113,7 +114,7 @@ def _vllm_config(own: Own, facts: TargetFacts, tuning: Tuning, depth: int, name:
         del config["model"]
     if tuning.schedule:
         config["num_speculative_tokens_per_batch_size"] = [list(one) for one in tuning.schedule]
-    return (name if inside else facts.name), config
+    return (name if inside else split_target(facts.name)[0]), config
 
 
 def _vllm(own: Own, options: ExportOptions, facts: TargetFacts, tuning: Tuning, depth: int, name: str) -> list[str]:
@@ -148,8 +149,9 @@ def _sglang_command(own: Own, options: ExportOptions, facts: TargetFacts, tuning
     numbers = three_numbers(depth, max(1, max(shape.max_children, default=1)), nodes)["sglang"]
     words = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in numbers.items())
     algorithm = "EAGLE3" if own.family == "eagle3" else "EAGLE"
+    model = split_target(facts.name)[0]
     return (
-        f"python -m sglang.launch_server --model-path {facts.name} --speculative-algorithm {algorithm} \\\n"
+        f"python -m sglang.launch_server --model-path {model} --speculative-algorithm {algorithm} \\\n"
         f"    --speculative-draft-model-path {name} {words}"
     )
 

@@ -11,7 +11,7 @@ from backend.formats.facts import facts_of
 from backend.formats.findings import EFFECTS
 from backend.jobs.console import loading_bar
 from backend.settings import Settings
-from backend.targets.opening import open_target
+from backend.targets.opening import open_to_read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Print the findings. Raises HeadwayError for what can't be read or is no drafter."""
     facts = None
     if args.target:
-        facts = facts_of(open_target(args.target, settings, "cpu", "float32", progress=loading_bar(args.json)))
+        facts = facts_of(open_to_read(args.target, settings, loading_bar(args.json)))
     report = check_folder(Path(args.path), args.engine, facts)
     print(json.dumps(report.to_dict()) if args.json else "\n".join(_lines(report, facts is not None)))
     return 1 if report.findings else 0

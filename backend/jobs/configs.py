@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from backend.drafters.families import AnySettings, PresetName, filled
 from backend.drafters.medusa.config import MedusaSettings
+from backend.targets.sources import PARTS_HELP
 from backend.training.config import DistillConfig, TrainConfig
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -24,7 +25,7 @@ class TargetConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    target: Text = Field("smollm2-135m", description="built-in name, folder, GGUF file or hub id")
+    target: Text = Field("smollm2-135m", description=f"built-in name, folder, GGUF file or hub id; {PARTS_HELP}")
     device: Text | None = Field(None, description="cuda, mps or cpu; default: the best there is")
     dtype: Text | None = Field(
         None, description="float32, bfloat16 or float16; default: bfloat16 on CUDA, else float32"

@@ -24,6 +24,7 @@ from backend.jobs.console import counting_bar, loading_bar, say
 from backend.settings import Settings
 
 CHAT: TypeAdapter[list[Message]] = TypeAdapter(Annotated[list[Message], Field(min_length=1)])
+from backend.targets.sources import PARTS_HELP
 #: Numbers of a request that are options of their own, in this order.
 NUMBERS = (
     "max_new_tokens",
@@ -61,7 +62,9 @@ PRINTED = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what")
-    what.add_argument("--target", default="smollm2-135m", help="built-in name, folder, GGUF file or hub id")
+    what.add_argument(
+        "--target", default="smollm2-135m", help=f"built-in name, folder, GGUF file or hub id; {PARTS_HELP}"
+    )
     what.add_argument(
         "--drafter", default="builtin-medusa", help="builtin-medusa, none, ngram, draft:MODEL or a folder of heads"
     )

@@ -27,6 +27,7 @@ from backend.jobs.served import refuse_sampling_at
 from backend.serving.client import base_url
 from backend.serving.distilling import endpoint_answerer
 from backend.serving.waiting import server_info
+from backend.targets.sources import short_name
 from backend.targets.target import Target
 from backend.training.distill import Answerer, DistillProgress, distill, in_order, num_answers
 
@@ -38,7 +39,7 @@ def run(config: DistillJobConfig, context: JobContext) -> dict[str, Any]:
     """
     hashes = context.pin([Path(path) for path in config.prompts])
     prompts, num_broken = read_all(config, context)
-    name = config.name or f"{Path(config.prompts[0]).stem}-{Path(config.target).name}"
+    name = config.name or f"{Path(config.prompts[0]).stem}-{short_name(config.target)}"
     out = chosen_place(context.folder, config.out, context.settings.answers, name, ".jsonl")
     with only_one(out.with_name(f".{out.name}.lock"), str(out), patience_s=2):
         sweep(out.parent, f".{out.name}*.partial")

@@ -23,7 +23,8 @@ from backend.jobs.export_config import ExportJobConfig
 from backend.jobs.places import chosen_place, release
 from backend.jobs.tune_sources import tuned_at
 from backend.targets.loading import LoadedModel, load_model
-from backend.targets.opening import open_target
+from backend.targets.opening import open_to_read
+from backend.targets.sources import resolve_source
 from backend.targets.target import Target
 
 
@@ -44,10 +45,10 @@ def run(config: ExportJobConfig, context: JobContext) -> dict[str, Any]:
     facts: TargetFacts | None = None
     loaded: LoadedModel | None = None
     if not own:
-        target = open_target(str(config.target), context.settings, "cpu", "float32", progress=_loading(context))
+        target = open_to_read(str(config.target), context.settings, _loading(context))
         facts = facts_of(target)
         if meta.family == "mtp":  # unlike an opened one, its weights are not packed
-            loaded = load_model(str(config.target), "cpu", "float32", settings=context.settings)
+            loaded = _whole(str(config.target), context)
     _link(config, context, target, folder)
     name = config.name or f"{meta.name}-{config.engine}"
     place = chosen_place(context.folder, config.out, context.settings.exports, name)
@@ -62,6 +63,17 @@ def run(config: ExportJobConfig, context: JobContext) -> dict[str, Any]:
     context.progress(1, 1, "loading", "checking it")
     report = None if own else check_folder(written.out, config.engine, facts)
     return written.to_dict() | {"check": None if report is None else report.to_dict()}
+
+
+def _whole(name: str, context: JobContext) -> LoadedModel:
+    """The target that MTP modules are written inside of, an adapter in its matrices."""
+    source = resolve_source(name).with_merged_adapter()
+    if source.quantisation is not None:
+        raise HeadwayError(
+            f"MTP modules are written inside their whole target, and {name} can't be written as it is quantised; leave "
+            f"+{source.quantisation} out and force it."
+        )
+    return load_model(source, "cpu", "float32", settings=context.settings)
 
 
 def _loading(context: JobContext) -> Progress:

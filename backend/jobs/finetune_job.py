@@ -26,6 +26,7 @@ from backend.jobs.provenance import provenance
 from backend.jobs.version_folder import VERSION_NOTE, check_free, write_version
 from backend.targets.loading import LoadedModel, load_model
 from backend.targets.opening import open_target
+from backend.targets.sources import short_name, source_to_train
 from backend.targets.target import Target
 from backend.training.backbone import Backbone, give_room
 from backend.training.finetune import answer_loss, finetune
@@ -55,7 +56,7 @@ def run(config: FinetuneJobConfig, context: JobContext) -> dict[str, Any]:
     prompts = [prompt for prompt in read.prompts if prompt.num_answers]
     if not prompts:
         raise HeadwayError(f"No row of {file} gives an answer; give rows with messages of the assistant, or an output.")
-    name = config.name or f"{Path(config.target).name}-{file.stem}"
+    name = config.name or f"{short_name(config.target)}-{file.stem}"
     out = chosen_place(context.folder, config.out, context.settings.versions, name)
     check_free(out)
     original = open_for(config, context)
@@ -87,9 +88,8 @@ def _made(
     config: FinetuneJobConfig, context: JobContext, original: Target, prompts: Sequence[Prompt], out: Path
 ) -> dict[str, Any]:
     """Train to the end and write the new version's folder; the numbers of the training."""
-    loaded = load_model(
-        config.target, original.device, original.dtype, config.trust_remote_code, settings=context.settings
-    )
+    source = source_to_train(config.target)
+    loaded = load_model(source, original.device, original.dtype, config.trust_remote_code, settings=context.settings)
     tokens = [*config.special_tokens, *(token for prompt in prompts for token in prompt.special_tokens)]
     before = len(loaded.tokenizer)
     new = give_room(loaded.model, loaded.tokenizer, tokens)

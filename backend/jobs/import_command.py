@@ -9,7 +9,7 @@ from pathlib import Path
 from backend.formats.importing import import_drafter
 from backend.jobs.console import loading_bar, say
 from backend.settings import Settings
-from backend.targets.opening import open_target
+from backend.targets.opening import open_to_read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Import and say what was read. Raises HeadwayError."""
-    target = open_target(args.target, settings, "cpu", "float32", progress=loading_bar(args.json))
+    target = open_to_read(args.target, settings, loading_bar(args.json))
     made = import_drafter(args.source, target, Path(args.out), args.layer_ids, args.name)
     if args.json:
         print(json.dumps(made.to_dict()))

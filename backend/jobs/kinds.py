@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
 
+from backend.targets.sources import absolute_target, short_name, split_target
+
 if TYPE_CHECKING:
     from backend.jobs.context import JobContext
 
@@ -96,7 +98,7 @@ class JobKind:
         other = Path(drafter).name if isinstance(drafter, str) else ""
         source = source or str(data.get("calibration") or "")
         subject = data.get("name") or Path(data.get(self.output) or "").stem or Path(source).stem or other
-        target = Path(str(data.get("target") or "")).name
+        target = short_name(str(data.get("target") or ""))
         return f"{self.title} {subject} with {target}" if target else f"{self.title} {subject}".strip()
 
     def settled(self, config: BaseModel) -> BaseModel:
@@ -139,6 +141,8 @@ def _maybe_absolute(text: str) -> str:
     prefix = "draft:" if text.startswith("draft:") else ""
     path = text.removeprefix(prefix)
     found = Path(path).expanduser()
+    if split_target(path)[1]:  # a target with an adapter or a quantisation behind it
+        return prefix + absolute_target(path)
     place, at, step = path.rpartition("@")
     if at and step.isdigit() and not found.exists():  # weights of a step of a training in that folder
         return f"{_maybe_absolute(prefix + place)}@{step}"

@@ -28,8 +28,8 @@ from backend.serving.environment import VllmEnvironment
 from backend.serving.server import Server, ServerOptions, free_port, start_server
 from backend.serving.waiting import wait_until_ready
 from backend.targets.loading import fetch_folder, load_model
-from backend.targets.opening import open_target
-from backend.targets.sources import SourceKind, resolve_source
+from backend.targets.opening import open_to_read
+from backend.targets.sources import SourceKind, TargetSource, resolve_source
 
 EXPORT = "drafter"  #: folder inside the job's own
 
@@ -53,7 +53,7 @@ class Served:
 
 def prepare(config: ServedConfig, context: JobContext) -> Served:
     """Target and drafter on the disk as vLLM reads them. Raises HeadwayError for what vLLM could not run."""
-    source = resolve_source(config.target)
+    source = _whole_checkpoint(config.target)
     if source.kind is SourceKind.TINY:
         raise HeadwayError("vLLM serves checkpoints, and tiny random targets have none; choose a real target.")
     folder = fetch_folder(
@@ -63,6 +63,18 @@ def prepare(config: ServedConfig, context: JobContext) -> Served:
     findings = _held_against(speculation, context) if speculation is not None else ()
     model = speculation.inside if speculation is not None and speculation.inside is not None else folder
     return Served(model, config.target, speculation, findings)
+
+
+def _whole_checkpoint(name: str) -> TargetSource:
+    """Raises HeadwayError for a target with anything behind it, which vLLM has options of its own for."""
+    source = resolve_source(name)
+    if source.quantisation is not None or source.adapter is not None:
+        what = "a quantisation" if source.adapter is None else "an adapter"
+        raise HeadwayError(
+            f"vLLM is started here with whole checkpoints, and {name} has {what} behind it; start it yourself with "
+            "that configuration and name its address."
+        )
+    return source
 
 
 def options_of(config: ServedConfig, served: Served, vllm: VllmEnvironment, port: int, host: str = "127.0.0.1",
@@ -137,7 +149,7 @@ def _speculation(config: ServedConfig, context: JobContext) -> Speculation | Non
     if spec == "ngram":
         return ngram_speculation(config.num_tokens)
     if spec.startswith(DRAFT_PREFIX):
-        source = resolve_source(spec.removeprefix(DRAFT_PREFIX))
+        source = _whole_checkpoint(spec.removeprefix(DRAFT_PREFIX))
         return model_speculation(fetch_folder(source, False, None, context.settings), config.num_tokens)
     folder = folder_of(spec) or Path(spec).expanduser()
     if (folder / META).is_file():
@@ -149,7 +161,7 @@ def _exported(folder: Path, config: ServedConfig, context: JobContext) -> Path:
     """Headway's own drafter as vLLM reads it; the embedding is the target's and stays out."""
     out = context.folder / EXPORT
     context.progress(0, 1, "loading", "Exporting the drafter for vLLM")
-    facts = facts_of(open_target(config.target, context.settings, "cpu", "float32"))
+    facts = facts_of(open_to_read(config.target, context.settings))
     family = read_meta(folder).family
     loaded = load_model(config.target, "cpu", "float32", settings=context.settings) if family == "mtp" else None
     options = ExportOptions("vllm", max_tokens=config.num_tokens)

@@ -35,6 +35,7 @@ from backend.jobs.provenance import provenance
 from backend.jobs.start_weights import Start, starting_weights
 from backend.jobs.train_features import HELD_OUT, TRAINING, features_for
 from backend.jobs.train_tree import asked_tree, numbers, stored_tree
+from backend.targets.sources import short_name
 from backend.targets.target import FINAL, Target
 from backend.training.judge import Judge, judged_prompts
 from backend.training.loop import TrainResult, train
@@ -74,7 +75,7 @@ def run(config: TrainJobConfig, context: JobContext) -> dict[str, Any]:
     """
     dataset = context.pin([Path(config.answers)])
     answers = read_any(Path(config.answers))
-    name = config.name or f"{config.drafter.family}-{Path(config.target).name}"
+    name = config.name or f"{config.drafter.family}-{short_name(config.target)}"
     out = chosen_place(context.folder, config.out, context.settings.drafters, name)
     if config.name is None:
         name = out.name

@@ -18,25 +18,27 @@ from typing import Any
 from backend.drafters.checkpoint import file_sha256
 from backend.errors import HeadwayError
 from backend.settings import Settings
+from backend.targets.adapters import adapter_id
 from backend.targets.changes import changes
 from backend.targets.describing import describe, moved_to
 from backend.targets.identity import VersionIdentity
-from backend.targets.sources import resolve_source
+from backend.targets.sources import absolute_target, resolve_source, short_name, split_target
 
 WEIGHTS = "model.safetensors"
 
 
 def described(source: str, settings: Settings, trust_remote_code: bool = False) -> dict[str, Any]:
-    """{identity, source, name, model_type, num_parameters} of the target at a folder, GGUF file or hub id.
+    """{identity, source, name, model_type, num_parameters} of the target at a folder, GGUF file or hub id, with what
+    stands behind it.
 
     Raises HeadwayError.
     """
     found = describe(source, settings, trust_remote_code)
-    place = Path(source).expanduser()
+    exists = Path(split_target(source)[0]).expanduser().exists()
     return {
         "identity": found.identity.to_dict(),
-        "source": str(place.absolute()) if place.exists() else source.strip(),
-        "name": place.name if place.exists() else source.strip(),
+        "source": absolute_target(source),
+        "name": short_name(source) if exists else source.strip(),
         "model_type": found.model_type,
         "num_parameters": found.num_parameters,
     }
@@ -68,8 +70,11 @@ def checked(version: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
 
 def _checked(version: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     source = str(version["source"])
-    place, wanted = Path(source).expanduser(), VersionIdentity.from_dict(version["identity"])
+    base, behind = split_target(source)
+    place, wanted = Path(base).expanduser(), VersionIdentity.from_dict(version["identity"])
     if not place.is_absolute() and not place.exists() and _is_known(source):
+        if _has_other_adapter(source, wanted):
+            return {"state": "changed", "sentence": f"{source} now holds another adapter.", "moved": None}
         return {"state": "elsewhere", "sentence": f"{source} is read anew whenever it is loaded.", "moved": None}
     if place.exists():
         try:
@@ -80,19 +85,28 @@ def _checked(version: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
             state, sentence = "changed", str(error)
     else:
         state, sentence = "gone", f"{source} is gone."
-    moved = moved_to(wanted, _places(place, settings), settings)
+    moved = moved_to(wanted, _places(place, settings), settings, behind)
     if moved is not None:
-        sentence += f" The same version lies in {moved}."
-    return {"state": state, "sentence": sentence, "moved": str(moved) if moved else None}
+        sentence += f" The same version lies in {moved}{behind}."
+    return {"state": state, "sentence": sentence, "moved": f"{moved}{behind}" if moved else None}
 
 
 def _is_known(name: str) -> bool:
-    """Whether it is a built-in name or may be a hub id."""
+    """Whether it is a built-in name or may be a hub id, and the adapter behind it can be found."""
     try:
         resolve_source(name)
     except HeadwayError:
         return False
     return True
+
+
+def _has_other_adapter(source: str, wanted: VersionIdentity) -> bool:
+    """Whether the adapter behind a name lies here and is not the one that was registered."""
+    adapter = resolve_source(source).adapter
+    try:
+        return adapter is not None and adapter.path is not None and adapter_id(adapter.path) != wanted.adapter_id
+    except HeadwayError:  # damaged
+        return True
 
 
 def _places(place: Path, settings: Settings) -> list[Path]:
@@ -134,6 +148,7 @@ def main() -> None:
     except HeadwayError as error:
         reply = {"error": str(error)}
     out.write(json.dumps(reply))
+    out.flush()  # whatever the libraries do on their way out
 
 
 if __name__ == "__main__":

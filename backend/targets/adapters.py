@@ -108,6 +108,8 @@ def with_adapter(model: Any, source: TargetSource, folder: Path, num_tokens: int
     changed.requires_grad_(False)
     vocabulary = [changed.get_input_embeddings(), changed.get_output_embeddings()]
     fold(changed, None if adapter.merged else vocabulary)
+    if adapter.merged and hasattr(changed, "peft_config"):
+        del changed.peft_config  # nothing of it is left, and whoever adds low-rank matrices next starts anew
     return changed
 
 

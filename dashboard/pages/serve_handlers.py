@@ -14,6 +14,7 @@ from typing import Any
 import gradio as gr
 
 from backend.errors import HeadwayError
+from backend.targets.sources import short_name
 from dashboard.jobs import Jobs
 from dashboard.pages.live_handlers import drafter_choice
 from dashboard.pages.serve_form import OWN_WORDS, START_OWN, ServeValues
@@ -147,5 +148,5 @@ def _name(config: dict[str, Any]) -> str:
     if config.get("url"):
         return str(config["url"]).removeprefix("http://")[:80]
     drafter = Path(str(config["drafter"])).name
-    target = Path(str(config["target"])).name
+    target = short_name(str(config["target"]))
     return target if drafter == "none" else f"{target} with {drafter}"

@@ -13,6 +13,7 @@ from typing import Any, Final
 from backend.analysis.draft_vocab import CurvePoint
 from backend.drafters.families import PRESETS
 from backend.jobs.configs import TrainJobConfig
+from backend.targets.sources import short_name
 from backend.training.planner import Plan, Probe
 from backend.words import bytes_in_words, count_in_words
 from dashboard.presenters.schema_form import FormField, form_fields, typed_from, with_choices
@@ -247,7 +248,7 @@ def fork_config(config: Mapping[str, Any], job_id: str, step: int | None = None)
 
 def job_name(config: Mapping[str, Any]) -> str:
     """How a list calls the training: as the person named it, else what is trained for what."""
-    return str(config.get("name") or f"{config['drafter']['family']} for {Path(str(config['target'])).name}")
+    return str(config.get("name") or f"{config['drafter']['family']} for {short_name(str(config['target']))}")
 
 
 def duration(seconds: float) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from backend.targets.sources import short_name
 from storage.job_records import JobRecord
 
 
 def choice_row(job: JobRecord) -> dict[str, Any]:
     """{id, label, target, drafter, at, note} of a finished job."""
     config, result = job.config, job.result or {}
-    target, drafter = _short(config.get("target")), _short(config.get("drafter"))
+    target, drafter = short_name(str(config.get("target") or "")), _short(config.get("drafter"))
     return {
         "id": job.id,
         "label": f"{drafter} on {target}",
@@ -73,4 +74,4 @@ def _short(name: Any) -> str:
 
 def job_name(config: dict[str, Any]) -> str:
     """How a job that the page starts is called."""
-    return f"{_short(config.get('drafter'))} on {_short(config.get('target'))}"
+    return f"{_short(config.get('drafter'))} on {short_name(str(config.get('target') or ''))}"

@@ -21,6 +21,7 @@ from backend.targets.opening import open_target
 from dashboard.presenters.home import Known, version_rows
 from storage import Store
 from tests.formats.made import heads_for, scattered
+from tests.support.adapters import tiny_adapter
 from tests.tuning.made_up import calibration
 
 TARGET = "tiny-llama"
@@ -72,6 +73,23 @@ def test_mtp_goes_inside_its_target(drafter: Path, tmp_path: Path, capsys: pytes
     assert app.main(["check", out, "--target", TARGET, "--json"]) == 0
     assert printed(capsys)["family"] == "mtp"
     open_target(out, settings, "cpu")  # as a target it is whole: an engine without the module loads it too
+
+
+def test_an_export_says_which_configuration_it_is_for(
+    drafter: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adapter, settings = tiny_adapter(tmp_path / "tone"), Settings.from_environ()
+    name = f"{TARGET}+lora:{adapter}+int8"
+    heads = heads_for(tmp_path / "own", open_target(name, settings, "cpu"))
+    out = tmp_path / "vllm"
+    words = ["export", "--engine", "vllm", "--target", name, "--out", str(out), "--json"]
+    assert app.main([*words, str(drafter)]) == 2
+    assert "the adapter, quantisation differ" in capsys.readouterr().err.replace(" and ", ", ")
+    assert app.main([*words, str(heads)]) == 0
+    told = printed(capsys)
+    assert f"vllm serve {TARGET} --speculative-config" in told["command"]
+    assert any(f"made for {TARGET} with +lora:{adapter}+int8 behind it" in note for note in told["notes"])
+    assert "Serve just that configuration" in (out / "README.md").read_text()
 
 
 def test_misuse_is_one_sentence_and_exit_code_2(

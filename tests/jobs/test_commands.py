@@ -11,6 +11,8 @@ import pytest
 
 import app
 from backend.data.answers import read_answers
+from backend.jobs.kinds import JOB_KINDS
+from tests.support.adapters import tiny_adapter
 
 DECODE_KEYS = {
     "prompt_tokens", "tokens", "text", "num_steps", "num_drafted", "num_accepted", "num_cut", "acceptance_length",
@@ -185,3 +187,27 @@ def test_serving_to_others_needs_a_password(
     monkeypatch.delenv("HEADWAY_TOKEN", raising=False)
     code, _, err = run(capsys, "serve", "--host", "0.0.0.0")
     assert code == 2 and "password" in err
+
+
+def test_a_target_with_an_adapter_is_named_in_one_word(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny_adapter(tmp_path / "tone")
+    monkeypatch.chdir(tmp_path)
+
+    def tokens(target: str, drafter: str = "none") -> list[int]:
+        words = ("decode", "--target", target, "--drafter", drafter, "--prompt", "Say it.", "--max-new-tokens", "12")
+        code, out, err = run(capsys, *words, "--json")
+        assert code == 0 and err == "", err
+        found: list[int] = json.loads(out)["tokens"]
+        return found
+
+    active = tokens("tiny-llama+lora:tone", "ngram")
+    assert active == tokens("tiny-llama+merged:tone") != tokens("tiny-llama")
+    assert tokens("tiny-llama+lora:tone+int8", "ngram") == tokens("tiny-llama+lora:tone+int8")
+    code, out, err = run(capsys, "decode", "--target", "tiny-llama+lora:gone", "--prompt", "x")
+    assert code == 2 and out == "" and "gone" in err and err.count("\n") == 1
+    config = JOB_KINDS["distill"].config.model_validate({"target": "tiny-llama+lora:tone+int8", "prompts": ["x.jsonl"]})
+    settled = JOB_KINDS["distill"].settled(config)
+    assert settled.model_dump()["target"] == f"tiny-llama+lora:{tmp_path / 'tone'}+int8"
+    assert "tiny-llama+tone+int8" in JOB_KINDS["distill"].summary(settled)

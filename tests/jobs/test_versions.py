@@ -21,6 +21,7 @@ from backend.settings import Settings
 from backend.targets.opening import open_target
 from backend.targets.tiny import tiny_checkpoint
 from storage import Store
+from tests.support.adapters import tiny_adapter
 
 
 @pytest.fixture
@@ -167,3 +168,30 @@ def test_a_check_on_the_command_line_ends_with_1_where_something_is_wrong(
     assert app.main(["versions", "check"]) == 0 and "there" in capsys.readouterr().out
     shutil.rmtree(folder)
     assert app.main(["versions", "check"]) == 1 and "is gone" in capsys.readouterr().out
+
+
+def test_a_version_with_an_adapter_is_registered_compared_and_checked(tmp_path: Path, settings: Settings) -> None:
+    folder, adapter = tiny_checkpoint(tmp_path / "base"), tiny_adapter(tmp_path / "tone")
+    name = f"{folder}+lora:{adapter}+int8"
+    found = described(name, settings)
+    assert (found["name"], found["source"]) == ("base+tone+int8", name)
+    base = {"source": str(folder), "identity": described(str(folder), settings)["identity"]}
+    changed = differing(base, {"source": name, "identity": found["identity"]}, settings)
+    assert changed["parts"] == ("adapter", "quantisation") and not any(one["change"] for one in changed["layers"])
+    assert changed["settings"]["adapter: r"] == (None, 4)
+    assert changed["settings"]["quantisation"] == (None, "torchao-int8")
+
+    def state(source: str = name) -> dict[str, Any]:
+        asked = {"id": "x", "source": source, "identity": found["identity"], "drafters": []}
+        return checked(asked, settings)
+
+    assert state()["state"] == "there"
+    folder.rename(tmp_path / "moved")
+    assert state()["state"] == "gone" and state()["moved"] == f"{tmp_path / 'moved'}+lora:{adapter}+int8"
+    (tmp_path / "moved").rename(folder)
+    tiny_adapter(adapter, seed=1)
+    assert state()["state"] == "changed"
+    named = f"tiny-llama+lora:{adapter}"
+    assert state(named)["state"] == "changed" and "another adapter" in state(named)["sentence"]
+    (adapter / "adapter_config.json").unlink()
+    assert state()["state"] == "changed" and "holds no LoRA adapter" in state()["sentence"]

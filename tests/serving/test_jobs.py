@@ -22,6 +22,7 @@ from backend.jobs.configs import DistillJobConfig
 from backend.jobs.context import ConsoleContext
 from backend.jobs.kinds import JOB_KINDS
 from backend.jobs.load_config import LoadJobConfig
+from backend.jobs.served import prepare
 from backend.jobs.vllm_config import VllmJobConfig
 from backend.serving.load_figures import DRAFTS, PLAIN
 from backend.serving.server import free_port
@@ -30,6 +31,7 @@ from backend.targets.opening import open_target
 from storage import Store
 from tests.formats.made import heads_for
 from tests.serving.fake_server import accepted_at, next_token
+from tests.support.adapters import tiny_adapter
 
 
 @dataclass
@@ -378,3 +380,10 @@ def test_sampling_is_refused_where_a_job_says_that_its_server_drafts_on_a_cpu(
         config = LoadJobConfig(url=server.url, prompts=(prompts,), temperature=0.7)
         with pytest.raises(HeadwayError, match="writes garbage"):
             load_job.run(config, context(store=store))
+
+
+def test_vllm_is_not_started_with_less_than_was_asked_for(context: Callable[..., Context], tmp_path: Path) -> None:
+    adapter = tiny_adapter(tmp_path / "tone")
+    for name, what in ((f"owner/model+lora:{adapter}", "an adapter"), ("owner/model+int8", "a quantisation")):
+        with pytest.raises(HeadwayError, match=f"whole checkpoints, and .* has {what} behind it; start it yourself"):
+            prepare(VllmJobConfig(target=name), context())

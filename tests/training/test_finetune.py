@@ -24,6 +24,7 @@ from backend.training.backbone import Backbone, give_room
 from backend.training.finetune import FinetuneRun, answer_loss, finetune
 from backend.training.finetune_config import FinetuneConfig
 from storage import Store
+from tests.support.adapters import tiny_adapter
 from tests.support.targets import random_text
 from tests.training.stand_ins import Recorder, never
 
@@ -167,6 +168,28 @@ def test_the_command_makes_a_new_version_that_is_remembered(
     assert "was not made by this job; choose another folder" in capsys.readouterr().err
     file.write_text('{"turns": ["only a question"]}\n')
     assert app.main(words) == 2 and "gives an answer" in capsys.readouterr().err
+
+
+def test_a_target_with_an_adapter_learns_from_where_the_adapter_left_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The new version is whole: it holds the adapter, and without a step of training it is the target itself."""
+    monkeypatch.setenv("HEADWAY_HOME", str(tmp_path / "home"))
+    folder, adapter = tiny_checkpoint(tmp_path / "m"), tiny_adapter(tmp_path / "tone")
+    file, name = rows(tmp_path / "calls.jsonl"), f"{folder}+lora:{adapter}"
+    words = ["finetune", "--answers", str(file), "--device", "cpu", "--steps", "1", "--batch-tokens", "256",
+             "--lora-rank", "4", "--json"]  # fmt: skip
+    assert app.main([*words, "--target", name, "--rate", "1e-9"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert Path(told["out"]).name == "m-tone-calls"
+    settings = Settings.from_environ()
+    original, made = (open_target(one, settings, "cpu") for one in (name, told["out"]))
+    assert compare(original.identity, made.identity) == ["weights", "adapter", "tokenizer"]
+    ids = torch.tensor([[1, 2, 3, 4]])
+    states = [one.hidden_states(ids, torch.ones_like(ids, dtype=torch.bool)) for one in (original, made)]
+    torch.testing.assert_close(*states, atol=1e-4, rtol=1e-4)
+    assert app.main([*words, "--target", f"{folder}+int8"]) == 2
+    assert "A quantised target can't be trained; leave +int8 out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("script", ["make_tool_calls", "make_bulletins"])
