@@ -18,9 +18,11 @@ import numpy as np
 from backend.analysis.bootstrap import Interval
 from backend.analysis.counts import PromptCounts
 from backend.analysis.paired import Difference, Figure, McNemar, difference, mcnemar, ratio
+from backend.analysis.token_classes import CLASSES
 
 FEWEST_SIDES, MOST_SIDES = 2, 6
 RIGHT = "right"  #: the figure that says how many answers equal the one that the prompt file gives
+BY_CLASS = "acceptance_by_class"  #: the figure of the splits by class of token
 MOST_DEPTHS = 12  #: depths that get a figure of their own
 Key = tuple[str, float]  # what was asked, at which temperature
 
@@ -85,7 +87,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Split:
-    """The same figures over a part of the prompts: of one domain, or at one temperature."""
+    """The same figures over a part of the prompts: of one domain, or at one temperature; or, by class of token, the
+    acceptance of the tokens of one class.
+    """
 
     by: str
     value: str
@@ -232,6 +236,15 @@ class _Table:
 
         return self._line(f"depth {level + 1}", self._each(accepted, _steps))
 
+    def of_class(self, number: int) -> Line | None:
+        """Acceptance of tokens of one class; None where it was not counted or nothing of the class was drafted."""
+        if not self.units or not self._all(lambda one: one.counts.tried_by_class is not None):
+            return None
+        figures = self._each(
+            lambda one: one.counts.accepted_by_class[number], lambda one: one.counts.tried_by_class[number]
+        )
+        return self._line(BY_CLASS, figures) if any(one.value is not None for one in figures) else None
+
     def points(self) -> Iterable[Point]:
         lengths = [figure.each for figure in self.figures.get("acceptance_length", ())]
         speeds = [figure.each for figure in self.figures.get("tokens_per_s", ())]
@@ -334,7 +347,7 @@ def _histogram(units: Sequence[_Unit], side: int) -> tuple[float, ...]:
 
 
 def _splits(units: Sequence[_Unit], sides: int, reference: int, mixed: bool) -> Iterable[Split]:
-    """By domain and by temperature, where there are several."""
+    """By domain and by temperature, where there are several; then by class of token, where all sides counted it."""
     categories = sorted({unit.category for unit in units})
     if len(categories) > 1:
         for category in categories:
@@ -344,6 +357,11 @@ def _splits(units: Sequence[_Unit], sides: int, reference: int, mixed: bool) -> 
     if len(temperatures) > 1:
         for temperature, part in sorted(temperatures.items()):
             yield Split("temperature", f"{temperature:g}", len(part), _Table(part, sides, reference).lines())
+    table = _Table(units, sides, reference)
+    for number, name in enumerate(CLASSES):
+        line = table.of_class(number)
+        if line is not None:
+            yield Split("class", name, len(units), (line,))
 
 
 def _by_temperature(units: Sequence[_Unit]) -> dict[float, list[_Unit]]:

@@ -10,11 +10,12 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any
 
 from backend.analysis.repetition import repeated_share
 from backend.analysis.speed import Totals
+from backend.analysis.token_classes import Classify, class_counts
 from backend.decoding.records import DecodeResult, PrefillTrace, StepTrace
 
 #: Fields that differ from one measurement to the next; everything else is determined by the configuration.
@@ -31,6 +32,8 @@ class PromptCounts:
         draft_ms, verify_ms, other_ms: this answer's part of the time of its steps (all of it with one row).
         row_ms: the whole time of its steps: how long the asker waited, prefill not counted.
         right: whether the answer is the one that the prompt file gives; None where it gives none.
+        tried_by_class, accepted_by_class: counts by class of token, see analysis/token_classes.py; None where they
+            were not taken.
     """
 
     prompt: str
@@ -52,6 +55,8 @@ class PromptCounts:
     other_ms: float
     row_ms: float
     right: bool | None = None
+    tried_by_class: tuple[int, ...] | None = None
+    accepted_by_class: tuple[int, ...] | None = None
 
     @property
     def decode_ms(self) -> float:
@@ -62,14 +67,16 @@ class PromptCounts:
 
 
 def counts_from_dict(data: Mapping[str, Any]) -> PromptCounts:
-    """Back from JSON; unknown keys of a newer Headway are ignored, `right` may be missing in what an older one wrote.
+    """Back from JSON; unknown keys of a newer Headway are ignored, keys with a default may be missing in what an older
+    one wrote.
 
     Raises KeyError for any other key that is missing.
     """
-    values = {field.name: data[field.name] for field in fields(PromptCounts) if field.name != "right"}
-    values["right"] = data.get("right")
-    for name in ("accepted_per_depth", "drafted_per_depth"):
-        values[name] = tuple(values[name])
+    newer = {field.name for field in fields(PromptCounts) if field.default is not MISSING}
+    values = {field.name: data[field.name] for field in fields(PromptCounts) if field.name not in newer}
+    values |= {name: data.get(name) for name in newer}
+    for name in ("accepted_per_depth", "drafted_per_depth", "tried_by_class", "accepted_by_class"):
+        values[name] = None if values[name] is None else tuple(values[name])
     return PromptCounts(**values)
 
 
@@ -91,17 +98,20 @@ def prompt_counts(
     records: Iterable[PrefillTrace | StepTrace | DecodeResult],
     prompts: Mapping[int, tuple[str, str]],
     wanted: Mapping[int, str] | None = None,
+    classify: Classify | None = None,
 ) -> list[PromptCounts]:
     """The answers in a stream of records of one `decode`, in the order they ended; cancelled ones are left out.
 
     `prompts` maps a row's number to (question id, category), `wanted` to the answer that its file gives: an answer is
-    right when it is the same but for white space around it.
+    right when it is the same but for white space around it. `classify` gives the class of each token of an answer; with
+    it drafts are counted by class too.
     """
     shares: dict[int, _Shares] = defaultdict(_Shares)
     step: list[
         StepTrace
     ] = []  # the rows of the step at hand; it is over when a row comes again or something else comes
     found = []
+    steps: dict[int, list[StepTrace]] = defaultdict(list)  # of the open rows, for counts by class
 
     def settle() -> None:
         for one in step:
@@ -113,12 +123,17 @@ def prompt_counts(
             if any(one.row == record.row for one in step):
                 settle()
             step.append(record)
+            if classify is not None:
+                steps[record.row].append(record)
             continue
         settle()
         if isinstance(record, DecodeResult) and record.finish_reason != "cancelled":
             made = _counts(record, shares.pop(record.row, _Shares()), *prompts[record.row])
             if wanted is not None and record.row in wanted:
                 made = replace(made, right=record.text.strip() == wanted[record.row].strip())
+            if classify is not None:
+                counts = class_counts(steps.pop(record.row, []), classify(record.tokens))
+                made = replace(made, tried_by_class=counts.tried, accepted_by_class=counts.accepted)
             found.append(made)
     return found
 

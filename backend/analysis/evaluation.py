@@ -64,6 +64,8 @@ class Row:
         category: the domain within the set; None for the whole set.
         num_paired: prompts that plain decoding has answered too: what the speedup and its terms rest on.
         num_same: of those, answers equal to plain decoding's token for token; None above temperature 0.
+        tried_by_class, accepted_by_class: tokens written where something had been drafted, and those drafted right, by
+            class (token_classes.py); () where they were not counted. `by_class` is their ratio.
         marginal, conditional: acceptance at depth 1, 2, ...: of all steps, or of those that drafted a child there.
         verify, draft, overhead: v, c and o of a step in units of a plain step; `explained` is what they give.
         tokens_per_s: of all rows together, prefill left out; `end_to_end_tokens_per_s` counts it.
@@ -88,6 +90,9 @@ class Row:
     num_same: int | None = None
     accepted_per_depth: tuple[int, ...] = ()
     drafted_per_depth: tuple[int, ...] = ()
+    tried_by_class: tuple[int, ...] = ()
+    accepted_by_class: tuple[int, ...] = ()
+    by_class: tuple[float | None, ...] = ()
     marginal: tuple[float, ...] = ()
     conditional: tuple[float | None, ...] = ()
     acceptance_length: float | None = None
@@ -224,6 +229,7 @@ def _sums(row: Row, answers: Sequence[PromptCounts]) -> Row:
         mean_rows=_over(row_ms, sums.decode_ms),
         repeated=_over(repeated, tokens),
         **_depths(answers, sums.steps),
+        **_classes(answers),
     )
 
 
@@ -235,6 +241,18 @@ def _depths(answers: Sequence[PromptCounts], steps: int) -> dict[str, Any]:
         "drafted_per_depth": drafted,
         "marginal": tuple(count / steps for count in accepted),
         "conditional": tuple(conditional_acceptance(accepted, drafted)),
+    }
+
+
+def _classes(answers: Sequence[PromptCounts]) -> dict[str, Any]:
+    tried, accepted = ([getattr(a, f"{name}_by_class") for a in answers] for name in ("tried", "accepted"))
+    if any(one is None for one in tried):
+        return {}
+    sums = add_depths(tried), add_depths(accepted)
+    return {
+        "tried_by_class": sums[0],
+        "accepted_by_class": sums[1],
+        "by_class": tuple(_over(right, there) for there, right in zip(*sums, strict=True)),
     }
 
 
@@ -286,6 +304,9 @@ def _mean_line(lines: Sequence[_Line]) -> _Line:
     values |= {
         "accepted_per_depth": add_depths([row.accepted_per_depth for row in rows]),
         "drafted_per_depth": add_depths([row.drafted_per_depth for row in rows]),
+        "tried_by_class": add_depths([row.tried_by_class for row in rows]),
+        "accepted_by_class": add_depths([row.accepted_by_class for row in rows]),
+        "by_class": _mean_by_depth([row.by_class for row in rows], missing=None),
         "marginal": _mean_by_depth([row.marginal for row in rows], missing=0.0),
         "conditional": _mean_by_depth([row.conditional for row in rows], missing=None),
     }

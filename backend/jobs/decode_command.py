@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from backend.analysis.token_classes import ClassCounts, class_counts, classifier
 from backend.data.prompts import read_prompts
 from backend.decoding.loop import decode
 from backend.decoding.records import DecodeResult, Detail, StepTrace
@@ -22,9 +24,9 @@ from backend.engine.workbench import Workbench
 from backend.errors import HeadwayError
 from backend.jobs.console import counting_bar, loading_bar, say
 from backend.settings import Settings
+from backend.targets.sources import PARTS_HELP
 
 CHAT: TypeAdapter[list[Message]] = TypeAdapter(Annotated[list[Message], Field(min_length=1)])
-from backend.targets.sources import PARTS_HELP
 #: Numbers of a request that are options of their own, in this order.
 NUMBERS = (
     "max_new_tokens",
@@ -49,6 +51,8 @@ PRINTED = (
     "acceptance_length",
     "accepted_per_depth",
     "drafted_per_depth",
+    "tried_by_class",
+    "accepted_by_class",
     "tokens_per_s",
     "end_to_end_tokens_per_s",
     "prefill_ms",
@@ -127,17 +131,21 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     loop_settings = decode_settings(requests[0], Detail.COUNTS, target)
     report, close = counting_bar(len(prompts) * args.max_new_tokens, "token", args.json)
     results: dict[int, DecodeResult] = {}
+    steps: dict[int, list[StepTrace]] = defaultdict(list)
+    classify = classifier(target.tokenizer)
     printed = written = 0
     for record in decode(target, drafter, prompts, loop_settings, args.batch):
         if isinstance(record, StepTrace):
             written += len(record.tokens)
+            steps[record.row].append(record)
             report(written, f"{len(results)} of {len(prompts)} answers")
         if isinstance(record, DecodeResult):
             results[record.row] = record
             written += args.max_new_tokens - len(record.tokens) + 1  # what it may have had, and its first token
             report(written, f"{len(results)} of {len(prompts)} answers")
             while printed in results:  # in the order of the prompts, whatever order they ended in
-                _print(results[printed], args.json)
+                ended = results[printed]
+                _print(ended, class_counts(steps.pop(printed, []), classify(ended.tokens)), args.json)
                 printed += 1
     close()
     return 0
@@ -205,8 +213,8 @@ def request_of(args: argparse.Namespace, messages: list[dict[str, str]]) -> Deco
     return DecodeRequest(messages=tuple(listed), **values)
 
 
-def _print(result: DecodeResult, as_json: bool) -> None:
-    data = result.to_dict()
+def _print(result: DecodeResult, by_class: ClassCounts, as_json: bool) -> None:
+    data = result.to_dict() | by_class.to_dict()
     if as_json:
         print(json.dumps({name: data[name] for name in PRINTED}, ensure_ascii=False), flush=True)
         return

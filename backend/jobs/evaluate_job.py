@@ -17,6 +17,7 @@ from typing import Any
 from backend.acceptance import Rule, SamplingSettings
 from backend.analysis.counts import PromptCounts, prompt_counts
 from backend.analysis.evaluation import MEAN, PLAIN, Part, part_from_dict, table
+from backend.analysis.token_classes import classifier
 from backend.data.prompts import Prompt, read_prompts
 from backend.decoding.loop import DecodeSettings, decode
 from backend.drafters.base import Drafter
@@ -105,6 +106,7 @@ class _Measuring:
     ) -> None:
         self.config, self.context, self.target = config, context, target
         self.contenders, self.sets = contenders, sets
+        self.classify = classifier(target.tokenizer)
         self.warm: set[tuple[str, int]] = set()
 
     def measure_missing(self, done: set[str]) -> None:
@@ -143,7 +145,7 @@ class _Measuring:
         records = decode(self.target, drafter, ids, settings, block.batch, self.context.should_stop, numbers)
         named = {number: (chosen.prompts[number].question_id, chosen.prompts[number].category) for number in numbers}
         wanted = {n: text for n in numbers if (text := chosen.prompts[n].wanted) is not None}
-        return prompt_counts(records, named, wanted)
+        return prompt_counts(records, named, wanted, self.classify)
 
     def _warm_up(self, block: Block, name: str) -> None:
         """The first passes of a process are slow, for every shape anew: they are nobody's fault and not measured."""

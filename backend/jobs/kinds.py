@@ -140,9 +140,9 @@ def _absolute(path: str) -> str:
 def _maybe_absolute(text: str) -> str:
     prefix = "draft:" if text.startswith("draft:") else ""
     path = text.removeprefix(prefix)
-    found = Path(path).expanduser()
     if split_target(path)[1]:  # a target with an adapter or a quantisation behind it
         return prefix + absolute_target(path)
+    found = Path(path).expanduser()
     place, at, step = path.rpartition("@")
     if at and step.isdigit() and not found.exists():  # weights of a step of a training in that folder
         return f"{_maybe_absolute(prefix + place)}@{step}"

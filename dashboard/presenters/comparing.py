@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from backend.analysis.comparing import RIGHT, Answer, Comparison, Key, Line, Shown, Side
+from backend.analysis.comparing import BY_CLASS, RIGHT, Answer, Comparison, Key, Line, Shown, Side
 from backend.analysis.counts import PromptCounts
 from backend.analysis.verdict import Verdict
 from backend.data.messages import asked_hash
@@ -25,6 +25,7 @@ FIGURES: dict[str, tuple[str, str, int, str]] = {
     "speedup": ("Speedup", "Tokens a second over plain decoding of the same prompts, measured in turns", 3, TIMES),
     "tokens_per_s": ("Tokens/s", "Tokens that came out of steps, a second of steps; prompts left out", 1, ""),
     "drift": ("Drift", "Mean distance of the emitted law from the target's own: total variation, 0 to 1", 4, ""),
+    BY_CLASS: ("Acceptance by kind of token", "Share of tokens of this kind that were drafted right", 3, ""),
     RIGHT: ("Wanted answer", "Share of answers that are, word for word, the one that the prompt file gives", 3, ""),
 }
 #: figure -> its entry in the glossary, where that is called otherwise

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from backend.analysis.evaluation import MEAN, PLAIN, Row
+from backend.analysis.token_classes import CLASSES
 from dashboard.presenters.as_csv import as_csv
 
 BUSY = 0.15  #: share of the processors that other programs may use before a row says so
@@ -165,6 +166,7 @@ COLUMNS = (
     "speedup", "speedup_low", "speedup_high", "verify", "draft", "overhead", "explained", "tokens_per_s",
     "end_to_end_tokens_per_s", "row_tokens_per_s", "mean_rows", "repeated", "contended", "others_busy",
     "accepted_per_depth", "drafted_per_depth",
+    *(f"{count}_{name}" for count in ("tried", "accepted") for name in CLASSES),
 )  # fmt: skip
 
 
@@ -178,6 +180,9 @@ def evaluation_csv(rows: Iterable[Row]) -> str:
             values |= {f"{name}_low": between.get("low"), f"{name}_high": between.get("high")}
         for name in ("accepted_per_depth", "drafted_per_depth"):
             values[name] = " ".join(map(str, values[name]))
+        for count in ("tried", "accepted"):
+            counts = values[f"{count}_by_class"] or [None] * len(CLASSES)
+            values |= {f"{count}_{name}": one for name, one in zip(CLASSES, counts, strict=True)}
         listed.append([values[name] for name in COLUMNS])
     return as_csv(COLUMNS, listed)
 

@@ -152,3 +152,19 @@ def test_what_cannot_be_compared_is_refused() -> None:
     for sides, reference in (([one], 0), ([one] * 7, 0), ([one, one], 2)):
         with pytest.raises(ValueError, match="two to six sides"):
             compare(sides, reference)
+
+
+def test_kinds_of_tokens_are_a_split_where_every_side_has_counted_them() -> None:
+    def counted(one: Side, name: str, right: int) -> Side:
+        counts = {"tried_by_class": (0, 4, 6), "accepted_by_class": (0, 4, right)}
+        return Side(name, name, {k: replace(a, counts=replace(a.counts, **counts)) for k, a in one.answers.items()})
+
+    base = side("A", 1)
+    found = compare([counted(base, "A", 2), counted(base, "B", 3)])
+    kinds = {split.value: split for split in found.splits if split.by == "class"}
+    assert list(kinds) == ["format", "content"]  # no special token was drafted
+    (line,) = kinds["content"].lines
+    assert [one.value for one in line.sides] == [pytest.approx(2 / 6), pytest.approx(3 / 6)]
+    assert line.name == "acceptance_by_class" and kinds["content"].prompts == 30
+    assert line.sides[1].against is not None and line.sides[1].against.value == pytest.approx(1 / 6)
+    assert not [split for split in compare([counted(base, "A", 2), base]).splits if split.by == "class"]

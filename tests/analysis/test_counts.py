@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
 from backend.analysis.counts import add_depths, counts_from_dict, prompt_counts, totals_of
 from backend.analysis.repetition import repeated_share
+from backend.analysis.token_classes import CONTENT, FORMAT
 from backend.decoding.records import DecodeResult, PrefillTrace, StepTrace
 from tests.analysis.made_up import answer
 
@@ -65,3 +67,22 @@ def test_json_keeps_everything_and_forgives_what_is_new() -> None:
 
 def test_depths_add_up_whatever_their_lengths() -> None:
     assert add_depths([(3, 1), (), (2, 2, 1)]) == (5, 3, 1) and add_depths([]) == ()
+
+
+def test_older_counts_have_no_classes() -> None:
+    made = replace(answer(random.Random(3), "q", "x", 3), tried_by_class=(1, 2, 3), accepted_by_class=(0, 2, 1))
+    stored = json.loads(json.dumps(made.to_dict()))
+    assert counts_from_dict(stored) == made
+    older = {key: value for key, value in stored.items() if not key.endswith("_by_class")}
+    assert counts_from_dict(older) == replace(made, tried_by_class=None, accepted_by_class=None)
+    with pytest.raises(KeyError):
+        counts_from_dict({key: value for key, value in stored.items() if key != "num_steps"})
+
+
+def test_drafts_are_counted_by_the_class_of_what_was_written() -> None:
+    """Steps 1 and 2 of row 1 write tokens 1 and 2 with one accepted of two tried; even tokens are content here."""
+    classify = lambda tokens: [CONTENT if token % 2 == 0 else FORMAT for token in tokens]  # noqa: E731
+    last = replace(result(1, 2), tokens=[7, 1, 2, 1, 2])
+    (one,) = prompt_counts([prefill(1), step(1, 1, 4.0), step(1, 2, 6.0), last], NAMES, classify=classify)
+    assert one.accepted_by_class == (0, 2, 0) and one.tried_by_class == (0, 2, 2)
+    assert prompt_counts([prefill(1), step(1, 1, 4.0), step(1, 2, 6.0), last], NAMES)[0].tried_by_class is None

@@ -182,3 +182,19 @@ def test_one_contended_part_marks_its_row_and_the_mean_but_no_other() -> None:
     for row in table(clean):
         expected = (row.contender, row.temperature) == hit and row.set in (clean[0].set, MEAN)
         assert row.contended == expected
+
+
+def test_counts_by_class_add_up_by_domain_and_are_missing_as_a_whole() -> None:
+    rng = random.Random(4)
+    made = [answer(rng, f"q{n}", "odd" if n % 2 else "even", 3) for n in range(6)]
+    counted = [replace(one, tried_by_class=(0, n, 2), accepted_by_class=(0, n, 1)) for n, one in enumerate(made)]
+    rows = {row.category: row for row in table([Part("good", "poems", 0.0, 1, tuple(counted))])}
+    assert rows[None].tried_by_class == (0, 15, 12) and rows[None].accepted_by_class == (0, 15, 6)
+    assert rows[None].by_class == (None, 1.0, 0.5)
+    assert rows["odd"].tried_by_class == (0, 9, 6)
+    older = [*counted[:5], made[5]]
+    (row,) = [row for row in table([Part("good", "poems", 0.0, 1, tuple(older))]) if row.category is None]
+    assert row.tried_by_class == row.by_class == ()
+    sets = [Part("good", name, 0.0, 1, tuple(counted)) for name in ("poems", "proofs")]
+    (mean,) = [row for row in table(sets) if row.set == MEAN]
+    assert mean.tried_by_class == (0, 30, 24) and mean.by_class == (None, 1.0, 0.5)

@@ -16,8 +16,8 @@ from tests.support.adapters import tiny_adapter
 
 DECODE_KEYS = {
     "prompt_tokens", "tokens", "text", "num_steps", "num_drafted", "num_accepted", "num_cut", "acceptance_length",
-    "accepted_per_depth", "drafted_per_depth", "tokens_per_s", "end_to_end_tokens_per_s", "prefill_ms", "draft_ms",
-    "verify_ms", "commit_ms", "finish_reason",
+    "accepted_per_depth", "drafted_per_depth", "tried_by_class", "accepted_by_class", "tokens_per_s",
+    "end_to_end_tokens_per_s", "prefill_ms", "draft_ms", "verify_ms", "commit_ms", "finish_reason",
 }  # fmt: skip
 TINY = ["--target", "tiny-llama"]
 
@@ -54,6 +54,8 @@ def test_decode_prints_one_object_a_prompt_in_order(capsys: pytest.CaptureFixtur
     assert all(set(row) >= DECODE_KEYS for row in rows)
     for row in rows:
         assert len(row["tokens"]) == 1 + row["num_steps"] + row["num_accepted"] - row["num_cut"] <= 9
+        assert set(row["tried_by_class"]) == {"special", "format", "content"}
+        assert sum(row["accepted_by_class"].values()) <= row["num_accepted"]
     _, alone, _ = run(capsys, *words, "--limit", "2")
     assert [json.loads(line)["tokens"] for line in alone.splitlines()] == [row["tokens"] for row in rows[:2]]
 

@@ -67,6 +67,10 @@ def test_every_prompt_is_answered_by_everyone_in_every_configuration(files: list
         for one in part.answers:
             assert one.num_tokens == 1 + one.num_steps + one.num_accepted - one.num_cut <= 9
             assert one.decode_ms <= one.row_ms + 1e-6
+            assert one.tried_by_class is not None and one.accepted_by_class is not None
+            if not one.num_cut:  # what the end cut off is not written and has no class
+                assert sum(one.tried_by_class) == sum(one.drafted_per_depth)
+                assert sum(one.accepted_by_class) == one.num_accepted
     for row in rows:
         assert row.num_paired == row.num_prompts and not row.contended
         assert row.num_same == (row.num_prompts if row.temperature == 0 else None)  # an exact rule changes nothing

@@ -122,14 +122,16 @@ function apart(view, values, shown, ask) {
     h("tbody", {}, far.slice(0, MOST_APART).map(line)));
 }
 
+const PARTS = { domain: "Domain", temperature: "Temperature", class: "Kind of token" };
+
 function parts(view) {
-  const names = view.splits[0].figures.map((line) => line.name);
+  const labels = new Map(view.splits.flatMap((split) => split.figures).map((line) => [line.name, line.label]));
+  const names = [...labels.keys()];
   let figure = names[0];
   const bar = h("div", { class: "hw-cmp-bar-row" });
   const place = h("div", { class: "hw-table-scroll" });
   function draw() {
-    const labels = new Map(view.figures.map((line) => [line.name, line.label]));
-    bar.replaceChildren(...names.map((name) => h("button", { type: "button", class: "hw-chip", "aria-pressed": String(name === figure), onclick: () => { figure = name; draw(); } }, labels.get(name) || name)));
+    bar.replaceChildren(...names.map((name) => h("button", { type: "button", class: "hw-chip", "aria-pressed": String(name === figure), onclick: () => { figure = name; draw(); } }, labels.get(name))));
     place.replaceChildren(partsTable(view, figure));
   }
   draw();
@@ -147,7 +149,7 @@ function partsTable(view, figure) {
   for (const { split, line } of lines) {
     if (split.by !== by) {
       by = split.by;
-      rows.push(h("tr", { class: "section" }, h("th", { colspan: others.length + 3 }, by === "domain" ? "Domain" : "Temperature")));
+      rows.push(h("tr", { class: "section" }, h("th", { colspan: others.length + 3 }, PARTS[by])));
     }
     const base = line.sides[view.reference].value;
     rows.push(h("tr", {}, h("th", { scope: "row" }, split.value), h("td", { class: "number" }, String(split.prompts)), h("td", { class: "number" }, base === null ? "–" : base.toFixed(line.digits)), others.map((side) => {

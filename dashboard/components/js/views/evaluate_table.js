@@ -8,6 +8,7 @@ const HEAD = [
   ["Drafter", "What guessed ahead; plain decoding guesses nothing."],
   ["Length", "Acceptance length: tokens a step, the target's own one counted, with its 95 % interval.", { metric: "acceptance_length" }],
   ["By depth", "Bars: share of steps that accepted depth 1, 2, …. Lines: share of those that drafted a guess there.", { metric: "acceptance_marginal" }],
+  ["By kind", "Of special tokens, format and content: the share that was drafted right, where something was drafted.", { metric: "acceptance_by_class" }],
   ["Speedup", "Tokens a second over plain decoding of the same prompts, measured in turns, with its 95 % interval.", { metric: "speedup" }],
   ["Explained by", "Length / (checking + drafting + rest), in steps of plain decoding: what the speedup should be.", { metric: "explained_speedup" }],
   ["Tokens/s", "All rows together, reading of prompts left out.", { metric: "tokens_per_s" }],
@@ -45,6 +46,7 @@ function line(row, { key = null, shown = false, toggle = null, size = null, doma
     h("th", { scope: "row" }, h("div", { class: "hw-who" }, fold, h("span", {}, domain ? row.category : row.label, marks.length ? h("span", { class: "hw-tags" }, marks) : null))),
     h("td", {}, figure(decimal(row.acceptance_length), row.acceptance_interval, row.best.includes("acceptance_length"), 2)),
     h("td", {}, depths(row)),
+    h("td", { class: "hw-kinds" }, kinds(row)),
     h("td", {}, plain ? "1" : figure(row.speedup === null ? "–" : `${decimal(row.speedup)}×`, row.speedup_interval, row.best.includes("speedup"), 2)),
     h("td", { class: "hw-terms" }, plain || row.explained === null ? "" : terms(row)),
     h("td", {}, decimal(row.tokens_per_s, 1), small(rates(row))),
@@ -79,6 +81,14 @@ function depths(row) {
     h("i", { style: `height:${(100 * share).toFixed(1)}%` }),
     row.conditional[at] === null ? null : h("em", { style: `bottom:${(100 * row.conditional[at]).toFixed(1)}%` })));
   return h("span", { class: "hw-depths", role: "img", title: text, "aria-label": text }, bars);
+}
+
+const KINDS = ["special", "format", "content"];
+
+/** The share of each kind's tokens that was drafted right; the counts stand in the title. */
+function kinds(row) {
+  const known = KINDS.map((name, at) => [name, at]).filter(([, at]) => (row.tried_by_class || [])[at]);
+  return known.map(([name, at]) => h("span", { class: "hw-kind", title: `${row.accepted_by_class[at]} of ${row.tried_by_class[at]} ${name} tokens were drafted right` }, h("small", {}, `${name} `), percent(row.by_class[at])));
 }
 
 function sentence(row, share, at) {
