@@ -26,7 +26,7 @@ from backend.engine.remember import register_drafter, register_version
 from backend.errors import Cancelled, HeadwayError
 from backend.jobs.carry_out import sweep
 from backend.jobs.configs import TrainJobConfig
-from backend.jobs.context import JobContext
+from backend.jobs.context import ConsoleContext, JobContext
 from backend.jobs.fork import RUN
 from backend.jobs.locks import only_one
 from backend.jobs.opening import holding, open_for
@@ -35,11 +35,14 @@ from backend.jobs.provenance import provenance
 from backend.jobs.start_weights import Start, starting_weights
 from backend.jobs.train_features import HELD_OUT, TRAINING, features_for
 from backend.jobs.train_tree import asked_tree, numbers, stored_tree
+from backend.settings import Settings
+from backend.targets.opening import open_target
 from backend.targets.sources import short_name
 from backend.targets.target import FINAL, Target
 from backend.training.judge import Judge, judged_prompts
 from backend.training.loop import TrainResult, train
 from backend.training.online import OnlineTexts
+from backend.training.processes import Processes, failing_together, here
 from backend.training.split import split_held_out
 from backend.training.text_features import TextFeatureStore
 from backend.training.token_map import choose_tokens
@@ -69,10 +72,31 @@ class _Reporter:
 
 
 def run(config: TrainJobConfig, context: JobContext) -> dict[str, Any]:
-    """Train and write a drafter. Returns {out, numbers, tree, drafter_id}.
+    """Train and write a drafter. Returns {out, numbers, tree, drafter_id}. Where several processes train together (see
+    training/processes.py), the first one does this, and the others what `beside` does.
 
     Raises HeadwayError for anything the person can mend, Cancelled when asked to stop.
     """
+    with failing_together(here()):
+        return _run(config, context, here())
+
+
+def beside(config: TrainJobConfig, settings: Settings) -> None:
+    """Learn from this process's parts of the batches, and nothing else.
+
+    Raises HeadwayError when any of the processes fails, Cancelled when the first one was asked to stop.
+    """
+    processes = here()
+    with failing_together(processes):
+        folder = Path(processes.from_first(None))  # said when all is captured and chosen: here it is only read
+        context = ConsoleContext(settings, folder, quiet=True)
+        answers = read_any(Path(config.answers))
+        target = open_target(config.target, settings, config.device, config.dtype, config.trust_remote_code)
+        work = Path(config.work) if config.work else folder
+        _Training(config, context, target, answers, work, processes).go()
+
+
+def _run(config: TrainJobConfig, context: JobContext, processes: Processes) -> dict[str, Any]:
     dataset = context.pin([Path(config.answers)])
     answers = read_any(Path(config.answers))
     name = config.name or f"{config.drafter.family}-{short_name(config.target)}"
@@ -92,7 +116,8 @@ def run(config: TrainJobConfig, context: JobContext) -> dict[str, Any]:
         holding(context, target, f"training {name}") as alone,
     ):
         sweep(out.parent, f".{out.name}.*.partial")
-        trained = _Training(config, context, target, answers, work)
+        trained = _Training(config, context, target, answers, work, processes)
+        processes.from_first(str(context.folder))
         result = trained.go()
         tree, measured = stored_tree(
             target, trained.drafter, result, trained.held, config.tree_nodes, trained.asked_tree
@@ -125,9 +150,15 @@ class _Training:
     """What is needed to train, in the order it is made."""
 
     def __init__(
-        self, config: TrainJobConfig, context: JobContext, target: Target, answers: Sequence[Answer], work: Path
+        self,
+        config: TrainJobConfig,
+        context: JobContext,
+        target: Target,
+        answers: Sequence[Answer],
+        work: Path,
+        processes: Processes,
     ) -> None:
-        self.config, self.context, self.target, self.work = config, context, target, work
+        self.config, self.context, self.target, self.work, self.processes = config, context, target, work, processes
         self.recipe: Recipe = recipe_of(config.drafter.family)
         training, self.held = split_held_out(answers, config.held_out)
         self.start = starting_weights(config.start_from, work / RUN, context)
@@ -180,6 +211,7 @@ class _Training:
             self.work / RUN,
             self._judge(),
             self.start.digest if self.start is not None else "",
+            self.processes,
         )
         if result.finish_reason == "stopped":
             raise Cancelled(f"Training {result.reason}.")

@@ -2,7 +2,7 @@
 
 Knows no family (see drafters/learning.py for what it asks of one), no answers and no target: it sees numbered batches,
 of positions or of whole texts, and a judge that gives counts. A run that is killed and resumed takes the same steps,
-bit for bit, on a CPU with the same number of threads.
+bit for bit, on a CPU with the same number of threads. Several processes may take them together (training/processes.py).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from backend.errors import HeadwayError
 from backend.training.config import TrainConfig
 from backend.training.kept import forget_weights_after, forget_weights_before, weights_file
 from backend.training.precision import computing_in
+from backend.training.processes import ALONE, Processes, loss_over, parts_of
 from backend.training.schedule import learning_rate
 from backend.training.state import (
     BEST,
@@ -112,11 +113,14 @@ def train(
     folder: Path,
     judge: Callable[[], Judged | None] | None = None,
     origin: str = "",
+    processes: Processes = ALONE,
 ) -> TrainResult:
     """Train `learner` in place; state lives in `folder`, from which an unfinished run of the same settings goes on.
 
     The learner's model must be on the device it is to be trained on. `judge` gives the real acceptance of the
     current weights; `origin` names the weights the learner starts from (a hash), so that a run resumes only with those.
+    `processes`: those that train together, all of them given the same; only the first one measures, reports and
+    saves, and only there the result has an evaluation and the learner, in the end, the weights to keep.
 
     Raises HeadwayError when there is too little data, when `folder` holds another run, or when the disk refuses.
     """
@@ -125,7 +129,7 @@ def train(
             f"There are {len(features)} training positions, fewer than one batch of {config.batch_tokens}; "
             "make more answers or a smaller batch."
         )
-    return _Run(config, learner, features, held_out, reporter, folder, judge, origin).go(should_stop)
+    return _Run(config, learner, features, held_out, reporter, folder, judge, origin, processes).go(should_stop)
 
 
 class _Run:
@@ -139,9 +143,11 @@ class _Run:
         folder: Path,
         judge: Callable[[], Judged | None] | None,
         origin: str,
+        processes: Processes,
     ) -> None:
         self.config, self.learner, self.features, self.held_out = config, learner, features, held_out
         self.reporter, self.folder, self.judge, self.origin = reporter, folder, judge, origin
+        self.processes = processes
         self.device = next(learner.model.parameters()).device
         self.per_epoch = features.per_epoch(config.batch_tokens)
         self.total = config.steps_over(self.per_epoch)
@@ -169,12 +175,14 @@ class _Run:
     def _go(self, should_stop: Callable[[], bool]) -> TrainResult:
         torch.manual_seed(self.config.seed)
         self._resume()
-        self.reporter.resumed(self.step)
+        self.loss = loss_over(self.processes, self.learner)
+        if self.processes.first:
+            self.reporter.resumed(self.step)
         if self.step == 0:
             self._evaluate()
         try:
             while self.step < self.total:
-                if should_stop():
+                if self.processes.from_first(self.processes.first and should_stop()):
                     self._save()
                     return self._result("stopped", f"stopped at step {self.step} of {self.total}; it can go on")
                 self._one_step()
@@ -185,14 +193,16 @@ class _Run:
 
     def _one_step(self) -> None:
         started = time.perf_counter()
-        batch = self.features.batch(self._numbers(self.step), self.learner.horizon).to(self.device)
+        batch = parts_of(self.processes, self._batch, self._numbers(self.step)).to(self.device)
+        self.processes.seeded(self.config.seed, self.step)
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate(self.config, self.step, self.total)
         self.optimiser.zero_grad(set_to_none=True)
         with computing_in(self.config.precision, self.learner.model, self.device):
-            loss, per_head = self.learner.loss(batch)
+            loss, per_head = self.loss(batch)
         loss.backward()
-        value, length = loss.item(), self._cut_gradient()
+        losses = self.processes.mean(torch.cat([loss.detach()[None], per_head]))
+        value, length = losses[0].item(), self._cut_gradient()
         if not (math.isfinite(value) and math.isfinite(length)):
             raise _Failed(
                 "not_finite",
@@ -202,7 +212,10 @@ class _Run:
         self.optimiser.step()
         self.step += 1
         self.spent_s += time.perf_counter() - started
-        self._after_step(value, length, per_head)
+        self._after_step(value, length, losses[1:])
+
+    def _batch(self, numbers: Tensor) -> Any:
+        return self.features.batch(numbers, self.learner.horizon)
 
     def _after_step(self, loss: float, norm: float, per_head: Tensor) -> None:
         last = self.step == self.total
@@ -247,6 +260,11 @@ class _Run:
 
     def _evaluate(self) -> None:
         """Measure, report, and keep the weights when they are the best so far. Draws nothing from the generators."""
+        with self.processes.turn(0) as mine:
+            if mine:
+                self._evaluate_alone()
+
+    def _evaluate_alone(self) -> None:
         before = random_state(self.device)
         self.learner.model.eval()
         metrics = self._measure()
@@ -285,6 +303,8 @@ class _Run:
 
     def _finish(self) -> None:
         """Leave the learner with the weights to keep, and their evaluation."""
+        if not self.processes.first:
+            return
         kept = load_state(self.folder, BEST) if self.best is not None and self.config.keep == "best" else None
         if kept is not None and kept["step"] != self.total:
             self.learner.model.load_state_dict(kept["model"])
@@ -295,7 +315,8 @@ class _Run:
             self.learner.model.train()
 
     def _report(self, metrics: dict[str, float]) -> None:
-        self.reporter.report(self.step, self.total, metrics)
+        if self.processes.first:
+            self.reporter.report(self.step, self.total, metrics)
 
     # -- checkpoints
     # ----------------------------------------------------------------------------------------------------
@@ -322,6 +343,8 @@ class _Run:
         }
 
     def _save(self) -> None:
+        if not self.processes.first:
+            return
         if self.config.kept_checkpoints:
             save_state(self.folder, self._weights(), weights_file(self.step))
         state = {
@@ -341,10 +364,12 @@ class _Run:
     def _resume(self) -> None:
         state = load_state(self.folder)
         # A kill may have come between the weights of a checkpoint and its state; they are made again.
-        forget_weights_after(self.folder, state["step"] if state is not None else 0)
+        if self.processes.first:
+            forget_weights_after(self.folder, state["step"] if state is not None else 0)
         if state is None:
             return
-        check_same_run(self._as_now(state), self._identity(), self.folder)
+        if self.processes.first:  # the others neither judge nor know why that matters
+            check_same_run(self._as_now(state), self._identity(), self.folder)
         self.step, self.spent_s = state["step"], state["train_s"]
         self.learner.model.load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
