@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 #: settings that are files or folders
 PATHS = ("prompts", "answers", "out", "version_out", "pack", "work", "task_file", "hits")
-MAYBE_PATHS = ("target", "start_from", "drafters", "drafter")  #: settings that are names or paths
-FILES_OR_JOBS = ("calibration", "cost", "tuned")  #: settings that are a file or the id of the job that wrote one
+#: settings that are names or paths
+MAYBE_PATHS = ("target", "start_from", "drafters", "drafter", "serving_target", "serving_drafter")
+FILES_OR_JOBS = ("calibration", "cost", "tuned", "eval")  #: settings that are a file, a job's id or a command
 
 
 COMMAND_TAG = "command line"  #: of jobs that a command made for itself
@@ -44,6 +45,7 @@ DOING = {
     "compare-serving": "comparing",
     "tune-tree": "tuning",
     "export": "exporting",
+    "release": "releasing",
 }
 
 
@@ -276,6 +278,13 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
             "backend.jobs.export_config:ExportJobConfig",
             "backend.jobs.export_job:run",
             (),
+        ),
+        JobKind(
+            "release",
+            "Release",
+            "backend.jobs.release_config:ReleaseJobConfig",
+            "backend.jobs.release_job:run",
+            ("batch", "batch_tokens", "max_new_tokens", "draft_vocab"),
         ),
     )
 }

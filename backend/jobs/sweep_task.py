@@ -1,20 +1,21 @@
 """A score of what answers are worth: exact match or regex against a file's own answers, or any command that prints a
 number.
 
-The file is JSONL: each row a prompt, as in any prompt file, with `answer`. Knows texts; no rule and no sweep.
+The file is JSONL: each row a prompt, as in any prompt file, with `answer`. Knows texts; no rule and no kind of job.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from backend.data.prompts import read_prompts
 from backend.data.rows import iter_rows
@@ -23,11 +24,26 @@ from backend.decoding.records import DecodeResult
 from backend.drafters.base import Drafter
 from backend.errors import Cancelled, HeadwayError
 from backend.jobs.asking import encode_first
-from backend.jobs.sweep_config import SweepJobConfig
 from backend.targets.target import Target
 
 COMMAND_S = 600.0
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+
+class TaskSettings(Protocol):
+    """What a job is told of its task."""
+
+    @property
+    def task_file(self) -> str | None: ...
+
+    @property
+    def task_check(self) -> str: ...
+
+    @property
+    def task_command(self) -> str | None: ...
+
+    @property
+    def limit(self) -> int | None: ...
 
 
 @dataclass(frozen=True)
@@ -42,7 +58,7 @@ class TaskRow:
 class TaskScore:
     """The task file, read once. Raises HeadwayError when it holds no question with an answer, or a broken regex."""
 
-    def __init__(self, config: SweepJobConfig, target: Target) -> None:
+    def __init__(self, config: TaskSettings, target: Target) -> None:
         assert config.task_file is not None
         self._config, self._target = config, target
         path = Path(config.task_file).expanduser()
@@ -98,20 +114,36 @@ def command_score(command: str, rows: Sequence[TaskRow], texts: Sequence[str], l
 
     Raises HeadwayError when it fails, takes too long or prints no number.
     """
-    words = shlex.split(command)
-    if not words:
-        raise HeadwayError("The task command is empty; give one that prints a number.")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "answers.jsonl"
         lines = [json.dumps({"question_id": row.question_id, "answer": row.answer, "text": text}, ensure_ascii=False)
                  for row, text in zip(rows, texts, strict=True)]  # fmt: skip
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        try:
-            done = subprocess.run([*words, str(file)], capture_output=True, text=True, timeout=limit_s, check=False)
-        except subprocess.TimeoutExpired:
-            raise HeadwayError(f"The task command did not end within {limit_s:.0f} s.") from None
-        except OSError as error:
-            raise HeadwayError(f"The task command {words[0]} can't be run: {error.strerror or error}.") from None
+        return printed_number(command, [str(file)], limit_s)
+
+
+def printed_number(
+    command: str, more: Sequence[str] = (), limit_s: float = COMMAND_S, environ: Mapping[str, str] | None = None
+) -> float:
+    """The last number that a command prints; `more`: words behind it, `environ`: variables on top of our own.
+
+    Raises HeadwayError when it fails, takes too long or prints no number.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise HeadwayError(f"The task command can't be read ({error}); mind its quotation marks.") from None
+    if not words:
+        raise HeadwayError("The task command is empty; give one that prints a number.")
+    try:
+        done = subprocess.run(
+            [*words, *more], capture_output=True, text=True, timeout=limit_s, check=False,
+            env={**os.environ, **(environ or {})},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise HeadwayError(f"The task command did not end within {limit_s:.0f} s.") from None
+    except OSError as error:
+        raise HeadwayError(f"The task command {words[0]} can't be run: {error.strerror or error}.") from None
     numbers = _NUMBER.findall(done.stdout)
     if done.returncode or not numbers:
         last = (done.stderr or done.stdout).strip().splitlines()

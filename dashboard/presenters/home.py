@@ -36,6 +36,7 @@ WATCH = {
     "vllm": "/serve",
     "load-test": "/serve",
     "compare-serving": "/serve",
+    "release": "/versions",
 }
 
 
