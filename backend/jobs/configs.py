@@ -7,7 +7,7 @@ nothing of how the work is done.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -66,6 +66,9 @@ class TrainJobConfig(TargetConfig):
         "cached",
         description="the target's states: cached on disk, for later trainings too; online: read anew for every batch",
     )
+    spread_target: bool = Field(
+        False, description="hold the target's layers in parts, one a process of torchrun, where no device holds all"
+    )
     name: Name | None = Field(None, description="name of the drafter; default: the folder's")
     out: Text | None = Field(None, description="folder of the drafter; default: NAME in the home folder's drafters")
     start_from: Text | None = Field(
@@ -81,6 +84,12 @@ class TrainJobConfig(TargetConfig):
     )
     half: bool = Field(False, description="store the drafter in half precision")
     work: Text | None = Field(None, description="folder for features and checkpoints; default: the job's own")
+
+    @model_validator(mode="after")
+    def _in_step(self) -> Self:
+        if self.spread_target and self.features == "online":
+            raise ValueError("a target that is spread over processes can't be read online; use cached features")
+        return self
 
     @model_validator(mode="before")
     @classmethod

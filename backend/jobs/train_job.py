@@ -34,6 +34,7 @@ from backend.jobs.places import chosen_place, release
 from backend.jobs.provenance import provenance
 from backend.jobs.start_weights import Start, starting_weights
 from backend.jobs.train_features import HELD_OUT, TRAINING, features_for
+from backend.jobs.train_target import spread_over, taking_turns
 from backend.jobs.train_tree import asked_tree, numbers, stored_tree
 from backend.settings import Settings
 from backend.targets.opening import open_target
@@ -88,12 +89,25 @@ def beside(config: TrainJobConfig, settings: Settings) -> None:
     """
     processes = here()
     with failing_together(processes):
-        folder = Path(processes.from_first(None))  # said when all is captured and chosen: here it is only read
-        context = ConsoleContext(settings, folder, quiet=True)
-        answers = read_any(Path(config.answers))
-        target = open_target(config.target, settings, config.device, config.dtype, config.trust_remote_code)
+        spread = spread_over(processes, config, settings)
+        processes = taking_turns(processes, spread)
+        with processes.turn(0):
+            pass  # the first one captures, and measures what a learner starts from
+        folder = Path(processes.from_first(None))  # from here on it is only read
+        answers, context = read_any(Path(config.answers)), ConsoleContext(settings, folder, quiet=True)
+        target = spread.target if spread is not None else _opened(config, settings)
         work = Path(config.work) if config.work else folder
-        _Training(config, context, target, answers, work, processes).go()
+        for rank in range(1, processes.count):
+            with processes.turn(rank) as mine:
+                if mine:
+                    trained = _Training(config, context, target, answers, work, processes)
+        trained.go()
+        with processes.turn(0):
+            pass  # the first one chooses a tree
+
+
+def _opened(config: TrainJobConfig, settings: Settings) -> Target:
+    return open_target(config.target, settings, config.device, config.dtype, config.trust_remote_code)
 
 
 def _run(config: TrainJobConfig, context: JobContext, processes: Processes) -> dict[str, Any]:
@@ -103,7 +117,9 @@ def _run(config: TrainJobConfig, context: JobContext, processes: Processes) -> d
     out = chosen_place(context.folder, config.out, context.settings.drafters, name)
     if config.name is None:
         name = out.name
-    target = open_for(config, context)
+    spread = spread_over(processes, config, context.settings)
+    processes = taking_turns(processes, spread)
+    target = spread.target if spread is not None else open_for(config, context)
     check_tokens(config, answers, target)
     version_id = None
     if context.store is not None:
@@ -116,12 +132,17 @@ def _run(config: TrainJobConfig, context: JobContext, processes: Processes) -> d
         holding(context, target, f"training {name}") as alone,
     ):
         sweep(out.parent, f".{out.name}.*.partial")
-        trained = _Training(config, context, target, answers, work, processes)
+        with processes.turn(0):
+            trained = _Training(config, context, target, answers, work, processes)
         processes.from_first(str(context.folder))
+        for rank in range(1, processes.count):
+            with processes.turn(rank):
+                pass  # each makes a learner of its own
         result = trained.go()
-        tree, measured = stored_tree(
-            target, trained.drafter, result, trained.held, config.tree_nodes, trained.asked_tree
-        )
+        with processes.turn(0):
+            tree, measured = stored_tree(
+                target, trained.drafter, result, trained.held, config.tree_nodes, trained.asked_tree
+            )
         reached = numbers(result, tree, trained.features, trained.held_out) | {"trees": measured}
         if measured and not alone:
             reached["contended"] = True  # somebody else used the device while trees were timed

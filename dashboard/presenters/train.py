@@ -69,16 +69,17 @@ _LABELS: Final[Mapping[str, str]] = {
     "dtype": "Numbers",
 }
 _MORE: Final = (
-    "features", "held_out", "drafter.num_blocks", "drafter.decay", "drafter.dropout", "drafter.compute", "drafter.reads",
-    "drafter.token_weight", "drafter.feature_weight", "drafter.noise", "drafter.fc_norm", "drafter.norm_before_fc",
-    "drafter.norm_before_residual", "drafter.norm_output", "drafter.recycle_normed", "drafter.kept_places",
+    "features", "held_out", "drafter.num_blocks", "drafter.decay", "drafter.dropout", "drafter.compute",
+    "drafter.reads", "drafter.token_weight", "drafter.feature_weight", "drafter.noise", "drafter.fc_norm",
+    "drafter.norm_before_fc", "drafter.norm_before_residual", "drafter.norm_output", "drafter.recycle_normed",
+    "drafter.kept_places",
     "drafter.kept_least", "training.gradient_value_clip", "training.precision", "tree", "training.steps",
     "training.warmup_fraction", "training.final_fraction", "training.weight_decay", "training.beta_1",
     "training.beta_2", "training.gradient_clip", "training.seed", "training.checkpoint_every",
     "training.kept_checkpoints",
     "training.evaluate_every", "training.report_every", "training.explosion_reports", "training.explosion_factor",
     "training.decode_prompts", "training.decode_tokens", "training.keep", "out", "half", "work", "device", "dtype",
-    "trust_remote_code", "start_from",
+    "spread_target", "trust_remote_code", "start_from",
 )  # fmt: skip
 #: What the one button of the empty page trains: few heads, so that the first one is there soon.
 FIRST: Final[Mapping[str, Any]] = {

@@ -125,3 +125,27 @@ def test_a_failure_of_one_ends_all_with_one_sentence(home: Path, rank: int) -> N
     again = torchrun("app.py", *words, home=home / "two")
     said = ended(again)
     assert again.returncode == 0 and "Goes on at step 3." in _log(home / "two"), said
+
+
+def test_two_processes_train_with_a_target_that_neither_holds_whole(home: Path) -> None:
+    answers = made_up_answers(home / "answers.npz")
+    words = (*WORDS, "--family", "eagle3", "--answers", str(answers), "--steps", "6", "--evaluate-every", "3")
+    curves = []
+    for name, spread in (("whole", ()), ("spread", ("--spread-target",))):
+        process = torchrun("app.py", *words, *out(home / name), *spread, home=home / name)
+        said = ended(process)
+        assert process.returncode == 0, said
+        curves.append(curve(home / name))
+    assert len(curves[0]) == 6 and curves[1] == pytest.approx(curves[0], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [((), "start the training with it"), (("--features", "online"), "can't be read online")],
+)
+def test_spreading_asks_for_several_processes_and_a_capture(
+    capsys: pytest.CaptureFixture[str], home: Path, words: tuple[str, ...], part: str
+) -> None:
+    answers = made_up_answers(home / "answers.npz")
+    code, _, err = run(capsys, *WORDS, "--family", "eagle", "--answers", str(answers), "--spread-target", *words)
+    assert code == 2 and part in err and len(err.strip().splitlines()) == 1

@@ -71,3 +71,13 @@ def test_the_gradient_of_parts_is_that_of_the_whole_batch() -> None:
     assert len(found) >= 3 * 6
     for name, apart in found.items():
         assert max(apart.values()) < 2e-5, (name, apart)
+
+
+def test_a_target_that_is_spread_over_processes_reads_and_decodes_like_a_whole_one() -> None:
+    process = torchrun("tests/training/spread_out.py")
+    said, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    told = json.loads(said.strip().splitlines()[-1])
+    assert max(told["apart in turn 0"], told["apart in turn 1"]) < 1e-5 and told["same weights"]
+    assert told["tokens"] == told["right"] and len(told["tokens"]) == 12
+    assert told["held"] == pytest.approx(0.5, abs=0.02), "half of the layers' numbers"
