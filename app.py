@@ -38,6 +38,7 @@ COMMANDS = {
     "check": ("backend.jobs.check_command", "hold a drafter's folder against what an engine looks for"),
     "audit": ("backend.jobs.audit_command", "show that a drafter leaves the target's output as it is"),
     "release": ("backend.jobs.release_command", "give a new checkpoint a drafter and hold it against limits"),
+    "watch": ("backend.jobs.watch_command", "raise an alarm when a drafter no longer fits the version it meets"),
     "toy": ("backend.jobs.toy_command", "show the field's two lessons in a world of 64 tokens"),
     "sweep": ("backend.jobs.sweep_command", "try settings of decoding or training and say which is best"),
     "vllm-setup": ("backend.jobs.vllm_setup_command", "install vLLM into an environment of its own"),

@@ -40,6 +40,7 @@ from dashboard.streams import run_events
 from dashboard.tasks import Tasks
 from dashboard.trees import Trees, tree_routes
 from dashboard.versions import Versions, version_routes
+from dashboard.watching import watch_routes
 
 MEDIA_TYPES = {"js": "text/javascript", "css": "text/css"}
 
@@ -96,6 +97,7 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         *run_table_routes(RunTable(services)),
         *compare_routes(Comparisons(services, jobs)),
         *version_routes(Versions(services), Tasks(threads=1)),
+        *watch_routes(services),
         Route(base_path() + "/{name:path}", static),
     ]
 

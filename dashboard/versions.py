@@ -16,8 +16,11 @@ from starlette.routing import Route
 from backend.errors import HeadwayError
 from backend.jobs.short_process import ask
 from backend.jobs.version_words import checked_label, to_check, to_compare
+from backend.jobs.watch_config import WatchJobConfig
+from backend.jobs.watch_job import seen
 from dashboard.answers import answer, answer_sent
 from dashboard.presenters.versions import version_list
+from dashboard.presenters.watching import watch_view
 from dashboard.services import Services
 from dashboard.tasks import Tasks
 from storage import Store, VersionIdentity
@@ -39,10 +42,18 @@ class Versions:
         self._services, self._ask = services, ask
 
     def view(self) -> dict[str, Any]:
-        """{versions}: the newest first; see presenters/versions.py."""
+        """{versions, watch}: the newest first, see presenters/versions.py; what the newest watch has seen, or None."""
         store = self._store
         jobs = store.list_jobs(kinds=["evaluate"], limit=500)
-        return {"versions": version_list(store.list_versions(), store.list_drafters(), jobs)}
+        versions = version_list(store.list_versions(), store.list_drafters(), jobs)
+        return {"versions": versions, "watch": self._watch()}
+
+    def _watch(self) -> dict[str, Any] | None:
+        for job in self._store.list_jobs(kinds=["watch"], limit=1):
+            items = {one.key: one.data for one in self._store.items(job.id)}
+            found = seen(items, WatchJobConfig.model_validate(job.config))
+            return watch_view(job, found)
+        return None
 
     def note(self, version_id: str, text: str) -> dict[str, Any]:
         self._store.annotate_version(version_id, notes=text[:MOST_NOTES])

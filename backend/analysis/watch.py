@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
-from typing import Literal
+from typing import Any, Literal
 
 RuleName = Literal["drop", "floor", "cusum"]
 FEWEST = 50  #: requests below which there is no baseline
@@ -106,6 +106,26 @@ class Watch:
         found = [alarm for alarm in self._alarms() if alarm.rule not in self.raised]
         self.raised |= {alarm.rule for alarm in found}
         return found
+
+    @property
+    def recent(self) -> float | None:
+        """Mean length of the last requests, as many as `window`; None before there is one."""
+        return self._sums[0] / len(self._recent) if self._recent else None
+
+    def state(self) -> dict[str, Any]:
+        """All that the next request depends on, as JSON."""
+        return {
+            "seen": self.seen, "cusum": self.cusum, "raised": sorted(self.raised), "recent": list(self._recent),
+            "sums": list(self._sums),
+        }  # fmt: skip
+
+    @classmethod
+    def from_state(cls, baseline: Baseline, rules: WatchRules, state: Mapping[str, Any]) -> Watch:
+        """Go on from what `state` gave."""
+        return cls(
+            baseline, rules, state["seen"], state["cusum"], set(state["raised"]), deque(state["recent"]),
+            list(state["sums"]),
+        )  # fmt: skip
 
     def reset(self) -> None:
         """Begin again, with the same baseline."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 #: settings that are files or folders
-PATHS = ("prompts", "answers", "out", "version_out", "pack", "work", "task_file", "hits")
+PATHS = ("prompts", "answers", "out", "version_out", "pack", "work", "task_file", "hits", "requests")
 #: settings that are names or paths
 MAYBE_PATHS = ("target", "start_from", "drafters", "drafter", "serving_target", "serving_drafter")
 FILES_OR_JOBS = ("calibration", "cost", "tuned", "eval")  #: settings that are a file, a job's id or a command
@@ -46,6 +46,7 @@ DOING = {
     "tune-tree": "tuning",
     "export": "exporting",
     "release": "releasing",
+    "watch": "watching",
 }
 
 
@@ -60,6 +61,7 @@ class JobKind:
         lower: which settings to lower when memory runs out.
         output: the config's field that names the file or folder it writes, "" when there is none.
         beside: the config's field that names a server which runs anyway; with it the job needs no device of its own.
+        computes: whether it works on a device at all.
     """
 
     name: str
@@ -69,10 +71,11 @@ class JobKind:
     lower: tuple[str, ...]
     output: str = "out"
     beside: str = ""
+    computes: bool = True
 
     def needs_device(self, config: Mapping[str, Any]) -> bool:
         """Whether a job with this config works on the device itself."""
-        return not (self.beside and config.get(self.beside))
+        return self.computes and not (self.beside and config.get(self.beside))
 
     @property
     def doing(self) -> str:
@@ -285,6 +288,15 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
             "backend.jobs.release_config:ReleaseJobConfig",
             "backend.jobs.release_job:run",
             ("batch", "batch_tokens", "max_new_tokens", "draft_vocab"),
+        ),
+        JobKind(
+            "watch",
+            "Watch",
+            "backend.jobs.watch_config:WatchJobConfig",
+            "backend.jobs.watch_job:run",
+            (),
+            output="",
+            computes=False,
         ),
     )
 }

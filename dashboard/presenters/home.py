@@ -37,6 +37,7 @@ WATCH = {
     "load-test": "/serve",
     "compare-serving": "/serve",
     "release": "/versions",
+    "watch": "/versions",
 }
 
 

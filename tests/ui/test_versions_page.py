@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backend.jobs.context import ConsoleContext
 from backend.jobs.version_files import answer
+from backend.jobs.watch_config import WatchJobConfig
+from backend.jobs.watch_job import run
 from backend.settings import Settings
 from backend.targets.tiny import tiny_checkpoint
 from dashboard.access import AccessPolicy
@@ -90,3 +94,32 @@ def test_a_target_is_registered_compared_and_its_files_are_checked(
     page.get_by_role("button", name="Use it from there").click()
     page.get_by_text("All files are as they were registered.").wait_for()
     assert {Path(one.source).name for one in store.list_versions()} == {"one", "three"}
+
+
+def test_what_a_watch_has_seen_stands_above_the_versions(
+    url: str, store: Store, tmp_path: Path, browser_page: Page
+) -> None:
+    rng = random.Random(0)
+    rows = [
+        {"version": version, "drafter": HOSTILE, "acceptance_length": max(1.0, rng.gauss(length, 0.4))}
+        for version, count, length in (("support-10", 300, 2.0), ("support-11", 150, 1.6))
+        for _ in range(count)
+    ]
+    file = tmp_path / "requests.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = WatchJobConfig(requests=str(file))
+    made = store.create_job(kind="watch", name="watch", config=config.model_dump(mode="json"))
+    job = store.lease_job("host:1:x", job_id=made.id)
+    assert job is not None
+    context = ConsoleContext(Settings(tmp_path, tmp_path), tmp_path, quiet=True)
+    run(config, context)
+    store.put_items(job.id, job.attempt, context.items())
+    page = browser_page
+    page.set_default_timeout(60_000)
+    page.goto(url)
+    page.locator(".hw-ver-alarms li", has_text="support-11").first.wait_for()
+    assert HOSTILE in page.locator(".hw-ver-watch th[scope=row]").first.inner_text()
+    assert page.locator(".hw-ver-watch tr.hw-far").count() == 1
+    assert "450 requests" in page.locator(".hw-ver-watch").inner_text()
+    page.set_viewport_size({"width": 800, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 800 and page.title() == "Versions · Headway"

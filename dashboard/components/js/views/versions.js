@@ -31,10 +31,11 @@ class Page {
     this.problem = h("p", { class: "hw-problem", role: "alert", hidden: true });
     this.bar = h("section", { class: "hw-card hw-ver-bar" }, this.form, this.check, h("span", { class: "hw-grow" }), this.between, this.said, this.problem);
     this.changes = h("section", { class: "hw-card hw-ver-changes", hidden: true, tabindex: "-1" });
+    this.watched = h("section", { class: "hw-card hw-ver-watch", hidden: true });
     this.list = h("div", { class: "hw-ver-list" });
     this.empty = h("section", { class: "hw-card hw-welcome", hidden: true }, h("h1", {}, "No version yet"),
       h("p", {}, "A version is one frozen target: weights, adapter, quantisation, tokenizer and chat template. It is registered when a target is first loaded, or here, by its folder or hub id."));
-    this.node = h("div", { class: "hw-ver" }, this.bar, this.changes, this.empty, this.list);
+    this.node = h("div", { class: "hw-ver" }, this.bar, this.changes, this.watched, this.empty, this.list);
   }
 
   load() {
@@ -52,8 +53,10 @@ class Page {
     }
   }
 
-  take({ versions }) {
+  take({ versions, watch }) {
     this.versions = versions;
+    if (watch !== undefined) this.watched.replaceChildren(...drawWatch(watch));
+    this.watched.hidden = !this.watched.childElementCount;
     this.empty.hidden = versions.length > 0;
     this.check.hidden = !versions.length;
     this.between.hidden = versions.length < 2;
@@ -196,6 +199,20 @@ export function drawChanges(found, first, second) {
     h("p", { class: "hw-muted" }, "Change: the norm of the difference over the norm before, over all tensors of the layer."),
     lists, found.num_tokens_moved ? h("p", {}, `${found.num_tokens_moved} tokens have another id.`) : null, pairs("Special tokens", found.special), pairs("Settings of the model", found.settings),
     found.template.length ? [h("h4", {}, "Chat template"), h("pre", { class: "hw-log" }, found.template.join("\n"))] : null].flat(3).filter(Boolean);
+}
+
+/** What the newest watch for stale heads has seen; nothing where nobody watches. */
+function drawWatch(watch) {
+  if (!watch) return [];
+  const rejected = watch.rejected ? `, ${watch.rejected.toLocaleString("en")} lines that were no requests` : "";
+  const rows = watch.series.map((one) => h("tr", { class: one.alarmed ? "hw-far" : null },
+    h("th", { scope: "row" }, one.drafter), h("td", {}, one.version), h("td", {}, one.domain || "all"),
+    h("td", { class: "number" }, one.requests.toLocaleString("en")), h("td", { class: "number" }, one.recent === null ? "–" : one.recent.toFixed(2)),
+    h("td", { class: "number" }, one.baseline === null ? "not yet" : one.baseline.toFixed(2)),
+    h("td", { class: "number" }, one.lost === null ? "–" : percent(-one.lost, 1)), h("td", {}, one.alarmed ? "▼ alarm" : one.lost === null ? "" : "✓ as before")));
+  return [h("div", { class: "hw-card-head" }, h("h3", {}, "Do the drafters still fit?"), h("span", { class: "hw-muted" }, `${watch.requests.toLocaleString("en")} requests watched${rejected}, ${watch.status}`)),
+    watch.alarms.length ? h("ul", { class: "hw-ver-alarms" }, watch.alarms.map((one) => h("li", {}, one.sentence, h("span", { class: "hw-muted" }, ` ${ago(one.at)}`)))) : h("p", { class: "hw-muted" }, "No alarm."),
+    rows.length ? h("div", { class: "hw-table-scroll" }, h("table", { class: "hw-table" }, h("thead", {}, h("tr", {}, ["Drafter", "Version", "Domain", "Requests", "Tokens a step", "At first", "Change", ""].map((title, at) => h("th", { class: at > 2 && at < 7 ? "number" : null }, title)))), h("tbody", {}, rows))) : null].filter(Boolean);
 }
 
 function words(value) {
