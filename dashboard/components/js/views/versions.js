@@ -209,7 +209,7 @@ function drawWatch(watch) {
     h("th", { scope: "row" }, one.drafter), h("td", {}, one.version), h("td", {}, one.domain || "all"),
     h("td", { class: "number" }, one.requests.toLocaleString("en")), h("td", { class: "number" }, one.recent === null ? "–" : one.recent.toFixed(2)),
     h("td", { class: "number" }, one.baseline === null ? "not yet" : one.baseline.toFixed(2)),
-    h("td", { class: "number" }, one.lost === null ? "–" : percent(-one.lost, 1)), h("td", {}, one.alarmed ? "▼ alarm" : one.lost === null ? "" : "✓ as before")));
+    h("td", { class: "number" }, one.lost === null ? "–" : `${one.lost > 0 ? "\u2212" : "+"}${percent(Math.abs(one.lost), 1)}`), h("td", {}, one.alarmed ? "▼ alarm" : one.lost === null ? "" : "✓ as before")));
   return [h("div", { class: "hw-card-head" }, h("h3", {}, "Do the drafters still fit?"), h("span", { class: "hw-muted" }, `${watch.requests.toLocaleString("en")} requests watched${rejected}, ${watch.status}`)),
     watch.alarms.length ? h("ul", { class: "hw-ver-alarms" }, watch.alarms.map((one) => h("li", {}, one.sentence, h("span", { class: "hw-muted" }, ` ${ago(one.at)}`)))) : h("p", { class: "hw-muted" }, "No alarm."),
     rows.length ? h("div", { class: "hw-table-scroll" }, h("table", { class: "hw-table" }, h("thead", {}, h("tr", {}, ["Drafter", "Version", "Domain", "Requests", "Tokens a step", "At first", "Change", ""].map((title, at) => h("th", { class: at > 2 && at < 7 ? "number" : null }, title)))), h("tbody", {}, rows))) : null].filter(Boolean);
