@@ -39,6 +39,7 @@ COMMANDS = {
     "audit": ("backend.jobs.audit_command", "show that a drafter leaves the target's output as it is"),
     "release": ("backend.jobs.release_command", "give a new checkpoint a drafter and hold it against limits"),
     "watch": ("backend.jobs.watch_command", "raise an alarm when a drafter no longer fits the version it meets"),
+    "doctor": ("backend.jobs.doctor_command", "say why a drafter accepts as little as it does, and what mends it"),
     "toy": ("backend.jobs.toy_command", "show the field's two lessons in a world of 64 tokens"),
     "sweep": ("backend.jobs.sweep_command", "try settings of decoding or training and say which is best"),
     "vllm-setup": ("backend.jobs.vllm_setup_command", "install vLLM into an environment of its own"),

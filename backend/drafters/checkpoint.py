@@ -31,6 +31,14 @@ ConfigT = TypeVar("ConfigT", bound=BaseModel)
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
 
+class FaultyTensorsError(HeadwayError):
+    """Tensors that do not make up a drafter; `fault`: missing, unknown, shape or not-finite."""
+
+    def __init__(self, sentence: str, fault: str) -> None:
+        super().__init__(sentence)
+        self.fault = fault
+
+
 class DrafterMeta(BaseModel):
     """The content of `headway.json`.
 
@@ -150,25 +158,27 @@ def read_model(
 
 
 def check_tensors(folder: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, torch.Size]) -> None:
-    """Compare key by key with the shapes a family expects; raise HeadwayError for what is missing, unknown, misshapen,
-    not finite.
+    """Compare key by key with the shapes a family expects; raise FaultyTensorsError for what is missing, unknown,
+    misshapen, not finite.
     """
     missing, unknown = sorted(expected.keys() - tensors.keys()), sorted(tensors.keys() - expected.keys())
-    problem = None
+    problem, fault = None, ""
     if missing:
-        problem = f"tensor {missing[0]} is missing"
+        problem, fault = f"tensor {missing[0]} is missing", "missing"
     elif unknown:
-        problem = f"tensor {unknown[0]} is unknown"
+        problem, fault = f"tensor {unknown[0]} is unknown", "unknown"
     for name in sorted(expected.keys() & tensors.keys()):
         if problem:
             break
         found = tensors[name]
         if found.shape != expected[name]:
-            problem = f"tensor {name} is {list(found.shape)} and should be {list(expected[name])}"
+            problem, fault = f"tensor {name} is {list(found.shape)} and should be {list(expected[name])}", "shape"
         elif found.is_floating_point() and not bool(torch.isfinite(found).all()):
-            problem = f"tensor {name} holds numbers that are not finite"
+            problem, fault = f"tensor {name} holds numbers that are not finite", "not-finite"
     if problem:
-        raise HeadwayError(f"The drafter {folder} does not fit its {META}: {problem}; copy or train it again.")
+        raise FaultyTensorsError(
+            f"The drafter {folder} does not fit its {META}: {problem}; copy or train it again.", fault
+        )
 
 
 def file_sha256(path: Path) -> str:

@@ -38,6 +38,7 @@ DOING = {
     "plan": "measuring",
     "calibrate": "calibrating",
     "audit": "auditing",
+    "doctor": "diagnosing",
     "cost": "timing",
     "sweep": "sweeping",
     "vllm": "serving",
@@ -230,6 +231,14 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
             "backend.jobs.audit_config:AuditJobConfig",
             "backend.jobs.audit_job:run",
             ("batch", "max_new_tokens"),
+            output="",
+        ),
+        JobKind(
+            "doctor",
+            "Diagnose",
+            "backend.jobs.doctor_config:DoctorJobConfig",
+            "backend.jobs.doctor_job:run",
+            ("batch", "max_new_tokens", "limit"),
             output="",
         ),
         JobKind(

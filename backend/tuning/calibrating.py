@@ -147,17 +147,25 @@ def _walk(
     levels, nodes = shape.max_depth, shape.num_nodes
     ranks = np.full((len(drafts), levels), UNKNOWN, dtype=np.int8)
     probs = np.full((len(drafts), nodes), np.nan)
-    children = _children(shape)
+    children = children_of(shape)
     for step, (tokens, confidence, deepest) in enumerate(drafts):
         # How deep a row drafts near its end depends on the rows beside it; what is kept must not.
         depth = min(deepest, max(0, limit - step - 2))
         count = sum(level <= depth for level in shape.depths[1:])
         tokens, confidence = tokens[:count], confidence[:count]
         future = result.tokens[step + 1 : step + 1 + depth]
-        found = _across(shape, tokens, future) if wide.parallel else _along(shape, children, tokens, future)
-        ranks[step, : len(future)] = found
+        ranks[step, : len(future)] = ranks_of(wide, children, tokens, future)
         probs[step, : len(confidence)] = confidence
     return Walk(prompt, category, temperature, result.prompt_tokens, ranks, kept_confidence(probs))
+
+
+def ranks_of(wide: WideTree, children: list[list[int]], tokens: list[int], future: list[int]) -> NDArray[np.int8]:
+    """int8 [len(future)]: the ranks of the coming tokens among the drafted ones, see analysis/calibration.py.
+
+    `children`: those of `children_of` its tree; `tokens`: of the drafted nodes, in the tree's order.
+    """
+    found = _across(wide.shape, tokens, future) if wide.parallel else _along(wide.shape, children, tokens, future)
+    return found
 
 
 def _across(shape: TreeShape, tokens: list[int], future: list[int]) -> NDArray[np.int8]:
@@ -187,7 +195,7 @@ def _along(shape: TreeShape, below: list[list[int]], tokens: list[int], future: 
     return found
 
 
-def _children(shape: TreeShape) -> list[list[int]]:
+def children_of(shape: TreeShape) -> list[list[int]]:
     """Columns under each column."""
     found: list[list[int]] = [[] for _ in range(shape.num_nodes + 1)]
     for column, parent in enumerate(shape.parents):
