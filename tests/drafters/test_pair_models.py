@@ -217,3 +217,49 @@ def test_a_copy_for_drafting_has_weights_of_its_own_and_shares_the_targets(famil
         before = twin.layer.post_attention_layernorm.weight.clone()
         model.layer.post_attention_layernorm.weight.add_(1.0)
     assert torch.equal(twin.layer.post_attention_layernorm.weight, before)
+
+
+def test_states_are_learned_where_their_token_cannot_be_drafted_and_tokens_are_not() -> None:
+    """EAGLE's distance does not know the draft vocabulary; its loss on tokens leaves out what that lacks."""
+    target = tiny_target("llama", 2)
+    drafted = torch.arange(0, 256, 2)
+    model = eagle.new_head(target, drafted, 1)
+    batch = batch_for(target, model)
+    output = learner_of("eagle", target, model, PairTrainConfig(steps=1)).outputs(batch)[0]
+    labelled = torch.nn.functional.pad(batch.learn, (0, 2))[:, 2:]
+    following = torch.nn.functional.pad(batch.tokens, (0, 2))[:, 2:]
+    taught = torch.nn.functional.pad(batch.final, (0, 0, 0, 1))[:, 1:]
+    states = learner_of("eagle", target, model, PairTrainConfig(steps=1, token_weight=0.0, feature_weight=1.0))
+    expected = torch.nn.functional.smooth_l1_loss(output[labelled], taught[labelled])
+    torch.testing.assert_close(states.loss(batch)[0], expected)
+    learn = labelled & (following % 2 == 0) & (following < 256)
+    assert 0 < int(learn.sum()) < int(labelled.sum())
+    tokens = learner_of("eagle", target, model, PairTrainConfig(steps=1, loss="soft"))
+    p = target.logits(taught[learn])[:, drafted].softmax(-1)
+    expected = torch.nn.functional.cross_entropy(model.scores(output[learn]), p)
+    torch.testing.assert_close(tokens.loss(batch)[0], expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_position_of_a_sampled_answer_counts_as_often_as_it_can_be_drafted() -> None:
+    """Whether a position is learned is told by its token. Where that was drawn from the target's law, a position is
+    kept with the probability of all that can be drafted there.
+    """
+    target = tiny_target("llama", 2)
+    drafted = torch.arange(0, 200)
+    model = eagle.new_head(target, drafted, 1)
+    learner = learner_of("eagle", target, model, PairTrainConfig(steps=1))
+    batch = batch_for(target, model)
+    row, place = 0, len(PROMPTS[0]) + 3
+    law = target.logits(batch.final[row, place - 1]).softmax(-1)
+    draws = 4000
+    sampled = torch.multinomial(law, draws, replacement=True, generator=torch.Generator().manual_seed(0))
+    many = batch.tokens[row].repeat(draws, 1)
+    many[:, place] = sampled
+    repeated = SequenceBatch(
+        many, batch.states[row].expand(draws, -1, -1), batch.final[row].expand(draws, -1, -1),
+        batch.learn[row].expand(draws, -1),
+    )  # fmt: skip
+    kept = (learner._taught(repeated, 0)[1][:, place - 2] != -100).float().mean()
+    coverage = float(law[drafted].sum())
+    assert 0.5 < coverage < 0.95
+    assert abs(float(kept) - coverage) < 4 * (coverage * (1 - coverage) / draws) ** 0.5

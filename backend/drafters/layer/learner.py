@@ -76,7 +76,7 @@ class PairLearner:
         total, means = batch.final.new_zeros((), dtype=torch.float32), []
         ordinary = ~self.model.extreme(batch.states)
         for step, output in enumerate(self.outputs(batch, noise)):
-            taught, labels = self._taught(batch, step)
+            taught, labels, answered = self._taught(batch, step)
             learn = (labels != IGNORE) & ordinary
             count, own = float(batch.counted(learn.sum())), int(learn.sum())
             weight = torch.full((own,), 1.0 / count, device=output.device)
@@ -88,23 +88,26 @@ class PairLearner:
             means.append(part.detach())
             part = config.token_weight * part
             if config.feature_weight:
-                part = part + config.feature_weight * _mean_distance(batch, found, wanted)
+                felt = answered & ordinary  # a state is worth learning whether or not its token can be drafted
+                part = part + config.feature_weight * _mean_distance(batch, output[felt], taught[felt])
             total = total + config.decay**step * part
         return total, torch.stack(means)
 
-    def _taught(self, batch: SequenceBatch, step: int) -> tuple[Tensor, Tensor]:
-        """What column t of a step is held against: the target's state at t + step + 1 [B, T, Ht], and int64 [B, T] the
-        draft token that stands at t + step + 2, IGNORE where that is none of an answer or can't be drafted.
+    def _taught(self, batch: SequenceBatch, step: int) -> tuple[Tensor, Tensor, Tensor]:
+        """What column t of a step is held against: the target's state at t + step + 1 [B, T, Ht]; int64 [B, T] the
+        draft token that stands at t + step + 2, IGNORE where that is none of an answer or can't be drafted; and bool
+        [B, T] where it is one of an answer, draftable or not.
 
         Answers are the target's own, so at temperature 0 the token is its best one; where it can't be drafted, the
-        target's distribution leans on tokens that can't be, and says little about the others.
+        target's distribution leans on tokens that can't be, and says little about the others. In answers at temperature
+        1 a position is left out with the probability that its token can't be drafted, which weighs it by just as much.
         """
         ahead = step + 1
         taught = functional.pad(batch.final, (0, 0, 0, ahead))[:, ahead:]
-        learn = functional.pad(batch.learn, (0, ahead + 1))[:, ahead + 1 :]
+        answered = functional.pad(batch.learn, (0, ahead + 1))[:, ahead + 1 :]
         following = functional.pad(batch.tokens, (0, ahead + 1))[:, ahead + 1 :]
         label = self._draft_index.to(following.device)[following]
-        return taught, torch.where(learn & (label >= 0), label, IGNORE)
+        return taught, torch.where(answered & (label >= 0), label, IGNORE), answered
 
     @torch.no_grad()
     def evaluate(self, batch: SequenceBatch) -> tuple[Evaluation, Tensor]:

@@ -108,6 +108,7 @@ class PeagleLearner(PairLearner):
             output = layer.finish(residual, attend_own(query, [first, *later]) if later else attend(query, [first]))
         return output
 
-    def _taught(self, batch: SequenceBatch, step: int) -> tuple[Tensor, Tensor]:
-        taught, labels = super()._taught(batch, step)
-        return taught, torch.where(self._kept[step], labels, IGNORE)
+    def _taught(self, batch: SequenceBatch, step: int) -> tuple[Tensor, Tensor, Tensor]:
+        taught, labels, answered = super()._taught(batch, step)
+        kept = self._kept[step]
+        return taught, torch.where(kept, labels, IGNORE), answered & kept
