@@ -18,6 +18,8 @@ from torch import Tensor
 from backend.errors import HeadwayError
 
 BITS = 32  #: tokens in one number of a mask
+#: (column, its mask int32 [words], its children's tokens, tokens that must follow) -> what its children become.
+Choose = Callable[[int, Tensor, list[int], list[int]], list[int]]
 
 
 class Grammar:
@@ -62,21 +64,36 @@ class GrammarRow:
         (parents of smaller number; -1 pads). Columns on a forbidden path allow everything: nothing gets there, since
         the column above forbids it.
         """
+        return self.held(tokens, parents, None)[1]
+
+    def held(
+        self, tokens: Sequence[int], parents: Sequence[int], choose: Choose | None
+    ) -> tuple[list[int], Tensor]:
+        """The tokens of the columns after `choose` has had its say at every parent, and the masks of `allowed`."""
         masks = torch.full((len(tokens), self._words), -1, dtype=torch.int32)
         children: dict[int, list[int]] = {}
         for column in range(1, len(tokens)):
             if parents[column] >= 0:
                 children.setdefault(parents[column], []).append(column)
-        self._visit(0, tokens, children, masks)
-        return masks
+        kept = list(tokens)
+        self._visit(0, kept, children, masks, choose)
+        return kept, masks
 
-    def _visit(self, column: int, tokens: Sequence[int], children: dict[int, list[int]], masks: Tensor) -> None:
+    def _visit(
+        self, column: int, tokens: list[int], children: dict[int, list[int]], masks: Tensor, choose: Choose | None
+    ) -> None:
         """Depth first: the matcher stands behind `column`, and does so again at the end."""
         masks[column] = torch.frombuffer(bytearray(self._matcher.compute_bitmask()), dtype=torch.int32)[: self._words]
-        for child in children.get(column, ()):
+        under = children.get(column, [])
+        if under and choose is not None:
+            forced = self._matcher.compute_ff_tokens()
+            chosen = choose(column, masks[column], [tokens[child] for child in under], forced)
+            for child, token in zip(under, chosen, strict=True):
+                tokens[child] = token
+        for child in under:
             if self._matcher.validate_tokens([tokens[child]]) == 1:
                 self._matcher.consume_token(tokens[child])
-                self._visit(child, tokens, children, masks)
+                self._visit(child, tokens, children, masks, choose)
                 self._matcher.rollback(1)
 
     def write(self, tokens: Sequence[int]) -> None:

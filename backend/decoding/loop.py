@@ -22,6 +22,7 @@ from torch import Tensor
 from backend.acceptance import Rule, SamplingSettings, check, mark_seen, seen_tokens, verify
 from backend.decoding.clock import Stopwatch, now_ms
 from backend.decoding.grammar import Grammar, forbid
+from backend.decoding.held_draft import held_draft
 from backend.decoding.readout import committed_tokens, numbers_of, pack
 from backend.decoding.records import DecodeResult, Detail, PrefillTrace, StepTrace
 from backend.decoding.rows import Row, piece_of
@@ -43,6 +44,7 @@ class DecodeSettings:
     drawn for all rows together; they change which tokens are tried, never their distribution.)
 
     With a `grammar` every answer is held to it, at the price of two more copies between host and device a step.
+    `hold_draft`: drafts are held to it too, see held_draft.py; more is accepted then, and the same is written.
     """
 
     max_new_tokens: int = 128
@@ -53,6 +55,7 @@ class DecodeSettings:
     detail: Detail = Detail.COUNTS
     ignore_eos: bool = False
     grammar: Grammar | None = None
+    hold_draft: bool = True
 
 
 def decode(
@@ -214,12 +217,15 @@ class _Batch:
         settings, rows = self.settings, slice(0, len(self.rows))
         started = now_ms()
         self.watch.restart()
-        draft = self.drafter.draft(self._context(rows))
+        draft, masks = self.drafter.draft(self._context(rows)), None
         self.watch.mark()
+        if settings.grammar is not None:
+            grammars = [row.grammar for row in self.rows if row.grammar is not None]
+            draft, masks = held_draft(draft, grammars, settings.hold_draft)
         out = self.target.tree_pass(self.cache, draft.tree, rows, self.drafter.reads)
         self.watch.mark()
         seen = self.seen[rows] if self.seen is not None else None
-        logits = out.logits if settings.grammar is None else self._held(draft.tree, out.logits)
+        logits = out.logits if masks is None else forbid(out.logits, masks)
         accepted = verify(
             settings.rule,
             draft.tree,
@@ -245,14 +251,6 @@ class _Batch:
         step_ms = now_ms() - started
         for row, part in zip(self.rows, numbers, strict=True):
             yield row.stepped(part, parts, step_ms)
-
-    def _held(self, tree: DraftTree, logits: Tensor) -> Tensor:
-        """Logits [B, M, V] without what each row's grammar forbids behind each column."""
-        tokens, parents = tree.tokens.tolist(), tree.parents.expand(tree.batch, -1).tolist()
-        masks = [
-            row.grammar.allowed(*tree) for row, *tree in zip(self.rows, tokens, parents, strict=True) if row.grammar
-        ]
-        return forbid(logits, torch.stack(masks).to(logits.device))
 
     def _chance(self) -> list[torch.Generator]:
         """The open rows' generators. Seeded anew in each step: how many numbers the last one took depends on how deep

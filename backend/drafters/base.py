@@ -54,11 +54,17 @@ class DraftContext:
 
 @dataclass(frozen=True)
 class Draft:
-    """A proposed tree; `draft_prob` float [B, M] is what the drafter itself thought of each node (NaN: no opinion)."""
+    """A proposed tree; `draft_prob` float [B, M] is what the drafter itself thought of each node (NaN: no opinion).
+
+    `scores`: float [D, B, Vd] that the children at depths 1..D were chosen by, whatever stands before them, where the
+    family has such; `token_map` int64 [Vd]: their target tokens, None when they are the same.
+    """
 
     tree: DraftTree
     draft_prob: Tensor
     distribution: DraftDistribution | None = None
+    scores: Tensor | None = None
+    token_map: Tensor | None = None
 
 
 class Drafter(Protocol):

@@ -80,7 +80,7 @@ def fill_static(
     nan = torch.full_like(chance[0, :, 0], float("nan"))
     tree = DraftTree.from_shape(shape, tokens)
     if not draw:
-        return Draft(tree, _lay_out(nan, chance, plan))
+        return Draft(tree, _lay_out(nan, chance, plan), scores=scores, token_map=token_map)
     q = DraftDistribution(probs.transpose(0, 1), plan.inner, token_map, shape.max_children)
     return Draft(tree, _lay_out(nan, chance, plan), q)
 
