@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from backend.targets.self_test import tree_pass_error
 from backend.targets.target import FINAL, Target
 from backend.targets.tiny import tiny_checkpoint, tiny_model, tiny_tokenizer
 from backend.targets.tokenizer import load_tokenizer
+from backend.training.features import capture
 from backend.trees import product
 from tests.formats.made import heads_for
 from tests.support.adapters import tiny_adapter
@@ -235,3 +237,18 @@ def test_other_adapters_are_refused(settings: Settings, tmp_path: Path, monkeypa
     tiny_weights.write_bytes(b"")
     assert "needs the package peft; install it with pip install" in refusal()
 
+
+
+@pytest.mark.parametrize("mode", ["active", "merged"])
+def test_features_are_those_of_the_served_configuration(
+    active: Target, merged: Target, adapter: Path, tmp_path: Path, mode: str
+) -> None:
+    """What heads learn from is peft's own last hidden state, and not the base model's."""
+    target = active if mode == "active" else merged
+    answer = SimpleNamespace(prompt_ids=tuple(TEXT[:9]), answer_ids=tuple(TEXT[9:]))
+    found = capture(target, [answer], tmp_path / "own").batch(torch.arange(len(TEXT) - 9), 1).hidden.float()
+    expected = peft_states(adapter)[-1][0, 8:-1]
+    torch.testing.assert_close(found, expected, atol=5e-3, rtol=5e-3)  # kept in half precision
+    plain = open_target("tiny-llama", Settings(home=tmp_path / "home", cache=tmp_path / "cache"), "cpu")
+    base = capture(plain, [answer], tmp_path / "base").batch(torch.arange(len(TEXT) - 9), 1).hidden.float()
+    assert (base - expected).abs().max() > 0.05
