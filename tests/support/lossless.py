@@ -58,14 +58,22 @@ def _plain(target: Target, count: int, prompts: tuple[tuple[int, ...], ...]) -> 
     return [r.tokens for r in greedy(target, PlainDrafter(), count, 1, prompts)]
 
 
-def sampling_p_value(drafter: Any, temperature: float = 1.0, samples: int = 2000) -> float:
+#: how the target may be sampled; drafts know the temperature and nothing of what is cut off
+LAWS = {
+    "T=1": SamplingSettings(1.0),
+    "T=0.7": SamplingSettings(0.7),
+    "top-p 0.9": SamplingSettings(1.0, top_p=0.9),
+}
+
+
+def sampling_p_value(drafter: Any, sampling: SamplingSettings = LAWS["T=1"], samples: int = 2000) -> float:
     """p-value of the tokens that `small_target` commits in one step with this drafter, each given those before it,
     under its own law. Asserts that drafts were accepted, or it would prove nothing.
 
     All rows hold the same prompt, so that its cache and the drafter's are copied instead of read anew.
     """
     target, count = small_target(), samples if drafter.sampled else 1
-    text, sampling = torch.tensor(SMALL_PROMPT), SamplingSettings(temperature)
+    text = torch.tensor(SMALL_PROMPT)
     cache = target.new_cache(count, len(text) + drafter.shape.num_nodes + 1)
     hidden, states = target.prefill_with_states(cache, 0, SMALL_PROMPT[:-1], drafter.reads)
     drafter.start(count, 64)
@@ -76,8 +84,8 @@ def sampling_p_value(drafter: Any, temperature: float = 1.0, samples: int = 2000
         cache.copy_row(0, row)
         drafter.move_row(0, row)
     context = DraftContext(
-        text.expand(count, -1), torch.full((count,), len(text)), hidden.expand(count, -1), temperature,
-        torch.Generator().manual_seed(5), 16, [len(text)] * count,
+        text.expand(count, -1), torch.full((count,), len(text)), hidden.expand(count, -1),
+        sampling.temperature, torch.Generator().manual_seed(5), 16, [len(text)] * count,
         None if states is None else states[-1:].expand(count, 1, -1), torch.ones(count, dtype=torch.int64),
     )  # fmt: skip
     draft = drafter.draft(context)
