@@ -15,6 +15,7 @@ from dashboard.jobs import Jobs
 from dashboard.pages.audit import audit_page
 from dashboard.pages.compare import compare_page
 from dashboard.pages.data import data_page
+from dashboard.pages.doctor import doctor_page
 from dashboard.pages.evaluate import evaluate_page
 from dashboard.pages.export import export_page
 from dashboard.pages.frame import page_header
@@ -48,6 +49,7 @@ def pages(runs: Runs) -> list[tuple[str, str, Page]]:
         ("Trees", "/trees", trees_page),
         ("Sweep", "/sweep", sweep_page),
         ("Audit", "/audit", audit_page),
+        ("Doctor", "/doctor", doctor_page),
         ("Export", "/export", export_page),
         ("Serve", "/serve", serve_page),
         ("Runs", "/runs", runs_page),

@@ -22,6 +22,7 @@ from dashboard.components.assets import assets, base_path
 from dashboard.components.plotly_js import plotly_route
 from dashboard.data_routes import data_routes
 from dashboard.datasets import Datasets
+from dashboard.diagnosing import doctor_routes
 from dashboard.feed import page_events
 from dashboard.home import home
 from dashboard.job_routes import job_routes
@@ -89,6 +90,7 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         *tree_routes(Trees(jobs)),
         *sweep_routes(Sweeps(jobs)),
         *audit_routes(jobs),
+        *doctor_routes(jobs),
         *serving_routes(Serving(jobs)),
         *job_routes(jobs, heartbeat_s),
         *data_routes(Datasets(services, jobs), Tasks()),

@@ -37,7 +37,7 @@ FILE = "diagnosis.json"
 
 
 def run(config: DoctorJobConfig, context: JobContext) -> dict[str, Any]:
-    """Diagnose. Returns {verdict, sentence, file, findings}.
+    """Diagnose. Returns {file, verdict, sentence, acceptance_length, findings, untested} and what was counted.
 
     Raises HeadwayError for what a person can mend, and when target, drafter or prompts are not those that an earlier
     attempt used; Cancelled when it was asked to stop.
@@ -142,4 +142,4 @@ def _kept(
     text = json.dumps({"format": 1, "diagnosis": found, "conditions": conditions}, indent=1, ensure_ascii=False) + "\n"
     file = write_result(context.folder, FILE, text, config.out)
     context.log(found["sentence"])
-    return {"file": str(file), **{key: found[key] for key in ("verdict", "sentence", "acceptance_length", "findings")}}
+    return {"file": str(file), **found}

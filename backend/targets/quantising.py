@@ -1,8 +1,9 @@
 """A target's matrices in fewer bits, rounded when it is loaded: torchao's int8 on a CPU, bitsandbytes on CUDA.
 
-Only weights are rounded. Rounding what flows through as well (dynamic int8) would not do: torch's own kernel rounds all
-rows of a pass with one scale, so that a token's logits depend on what stands beside it and a draft tree could not be
-checked against plain text. Embedding and output head stay as they are; drafters read them. Knows models, no drafter.
+A token's logits must not depend on what stands beside it in a pass, or a draft tree could not be checked against plain
+text. So int8 rounds weights only: torch's own dynamic int8 also rounds the states, with one scale for all rows of a pass.
+bitsandbytes' 8 bits round each state by itself, which will do; its outlier columns, found over all rows together, are
+left out. Embedding and output head stay as they are; drafters read them. Knows models, no drafter.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def bitsandbytes_config(source: TargetSource, dtype: torch.dtype) -> Any:
     from transformers import BitsAndBytesConfig
 
     if source.quantisation is Quantisation.BNB8:
-        return BitsAndBytesConfig(load_in_8bit=True)
+        return BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)  # 0: no outlier columns
     return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)
 
 

@@ -52,6 +52,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "trees": ("begin", "measure", "keep"),  # see its file; value {plotly, jobs, error, at}
     "export": (),  # value {job, error, at}
     "audit": ("quick",),  # value {job, error, at}
+    "doctor": (),  # value {job, error, at}
     "job_text": (),  # value {text}
     "serve": (),  # value {vllm, job, error, at}
     "sweep": ("quick",),  # value {job, error, at}

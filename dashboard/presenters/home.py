@@ -28,6 +28,7 @@ WATCH = {
     "finetune": "/train",
     "evaluate": "/evaluate",
     "audit": "/audit",
+    "doctor": "/doctor",
     "calibrate": "/trees",
     "cost": "/trees",
     "sweep": "/sweep",

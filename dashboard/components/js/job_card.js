@@ -6,7 +6,7 @@ import { STATUS, amount, duration, timeLeft } from "./jobs.js";
 export const KIND = {
   distill: { name: "Distil", page: "/data" }, train: { name: "Train", page: "/train" }, evaluate: { name: "Evaluate", page: "/evaluate" },
   plan: { name: "Measure" }, joint: { name: "Train jointly" }, finetune: { name: "Fine-tune" }, calibrate: { name: "Calibrate", page: "/trees" }, cost: { name: "Cost", page: "/trees" }, sweep: { name: "Sweep", page: "/sweep" },
-  audit: { name: "Audit", page: "/audit" }, doctor: { name: "Diagnose" },
+  audit: { name: "Audit", page: "/audit" }, doctor: { name: "Diagnose", page: "/doctor" },
   "tune-tree": { name: "Tune", page: "/trees" }, export: { name: "Export", page: "/export" },
   vllm: { name: "Serve", page: "/serve" }, "load-test": { name: "Load test", page: "/serve" }, "compare-serving": { name: "Compare with vLLM", page: "/serve" }, release: { name: "Release" }, watch: { name: "Watch" },
 };
