@@ -1,9 +1,9 @@
 """A target's matrices in fewer bits, rounded when it is loaded: torchao's int8 on a CPU, bitsandbytes on CUDA.
 
 A token's logits must not depend on what stands beside it in a pass, or a draft tree could not be checked against plain
-text. So int8 rounds weights only: torch's own dynamic int8 also rounds the states, with one scale for all rows of a pass.
-bitsandbytes' 8 bits round each state by itself, which will do; its outlier columns, found over all rows together, are
-left out. Embedding and output head stay as they are; drafters read them. Knows models, no drafter.
+text. So int8 rounds weights only: torch's own dynamic int8 also rounds the states, with one scale for all rows of a
+pass. bitsandbytes' 8 bits round each state by itself, which will do; its outlier columns, found over all rows together,
+are left out. Embedding and output head stay as they are; drafters read them. Knows models, no drafter.
 """
 
 from __future__ import annotations
