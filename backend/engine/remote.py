@@ -15,7 +15,7 @@ from backend.engine.protocol import DecodeRequest, EngineStatus, Event
 from backend.errors import HeadwayError
 
 PATIENCE_S = 60.0  #: an answer takes no longer, even when the store has to wait for its turn
-START_S = 30.0  #: how long a call waits for an engine that is being started again
+START_S = 30.0  #: people wait no longer for an answer
 STATUS_S = 5.0
 LAST_KINDS = frozenset({"result", "failed", "cancelled"})
 
@@ -39,10 +39,13 @@ class Whereabouts(Protocol):
 
 
 class RemoteEngine:
-    """See protocol.Engine; every call may also raise HeadwayError because the process is gone."""
+    """See protocol.Engine; every call may also raise HeadwayError because the process is gone.
 
-    def __init__(self, where: Whereabouts) -> None:
-        self._where = where
+    start_s: how long a call waits for an engine that is being started again.
+    """
+
+    def __init__(self, where: Whereabouts, start_s: float = START_S) -> None:
+        self._where, self._start_s = where, start_s
 
     def submit(self, request: DecodeRequest) -> str:
         return str(self._call("submit", request=request.model_dump()))
@@ -76,7 +79,7 @@ class RemoteEngine:
     def events(self, run_id: str, after: int = 0, timeout_s: float | None = None) -> Iterator[Event]:
         """When the process ends meanwhile, the last event is a `failed` one that says so."""
         question = {"run_id": run_id, "after": after, "timeout_s": timeout_s}
-        connection = self._ask("events", question, START_S)
+        connection = self._ask("events", question, self._start_s)
         try:
             self._reply(connection, PATIENCE_S)
         except BaseException:
@@ -104,8 +107,8 @@ class RemoteEngine:
                 if "end" in message:
                     return
 
-    def _call(self, name: str, wait_s: float = START_S, patience_s: float = PATIENCE_S, **given: Any) -> Any:
-        with self._ask(name, given, wait_s) as connection:
+    def _call(self, name: str, wait_s: float | None = None, patience_s: float = PATIENCE_S, **given: Any) -> Any:
+        with self._ask(name, given, self._start_s if wait_s is None else wait_s) as connection:
             return self._reply(connection, patience_s).get("value")
 
     def _ask(self, name: str, given: dict[str, Any], wait_s: float) -> Connection:

@@ -39,7 +39,7 @@ def hosted(settings: Settings, died: Callable[[], object] = lambda: None) -> Ite
     host.start()
     try:
         host.wait_ready()
-        yield RemoteEngine(host), said
+        yield RemoteEngine(host, start_s=300.0), said  # the busiest machine starts it in that time
     finally:
         host.close()
 
