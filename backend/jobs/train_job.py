@@ -48,6 +48,7 @@ from backend.training.split import split_held_out
 from backend.training.text_features import TextFeatureStore
 from backend.training.token_map import choose_tokens
 from backend.trees import DynamicShape, TreeShape, chain
+from backend.tuning.forcing import state_facts
 
 NUM_MEASURED = 16  #: texts that sizes of states are measured on where a family needs them
 
@@ -144,6 +145,7 @@ def _run(config: TrainJobConfig, context: JobContext, processes: Processes) -> d
                 target, trained.drafter, result, trained.held, config.tree_nodes, trained.asked_tree
             )
         reached = numbers(result, tree, trained.features, trained.held_out) | {"trees": measured}
+        reached |= learned_from(target, trained.learner, answers)
         if measured and not alone:
             reached["contended"] = True  # somebody else used the device while trees were timed
         meta = DrafterMeta(
@@ -250,6 +252,13 @@ class _Training:
 def first_texts(answers: Sequence[Answer]) -> list[tuple[int, ...]]:
     """Some whole texts, for families that measure the target's states before they learn."""
     return [tuple(answer.prompt_ids) + tuple(answer.answer_ids) for answer in answers[:NUM_MEASURED]]
+
+
+def learned_from(target: Target, learner: Learner, answers: Sequence[Answer]) -> dict[str, Any]:
+    """What a diagnosis compares with what it finds later: the states that were read, and how long the texts were."""
+    longest = max(len(answer.prompt_ids) + len(answer.answer_ids) for answer in answers)
+    states = state_facts(target, first_texts(answers), learner.reads or (FINAL,))
+    return {"states": states, "longest_text": min(longest, target.max_context)}
 
 
 def check_tokens(config: TrainJobConfig, answers: Sequence[Answer], target: Target) -> None:
