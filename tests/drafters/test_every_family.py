@@ -96,10 +96,10 @@ def test_only_those_that_can_grow_a_tree_are_asked_to() -> None:
 
 @cache
 def small_learned(family: str, folder: Path) -> Learned:
-    """On the target of 32 tokens, and not until it knows everything: a law is tested by what is rejected too."""
-    changes: dict[str, object] = {
-        "draft_vocab": 30 if SETTINGS[family].draft_vocab else 0
-    }  # heads of their own: not all
+    """On the target of 32 tokens, and not until it knows everything: a law is tested by what is rejected too. Heads
+    with an output of their own leave two tokens out.
+    """
+    changes: dict[str, object] = {"draft_vocab": 30 if SETTINGS[family].draft_vocab else 0}
     if hasattr(SETTINGS[family], "loss"):
         changes["loss"] = "kl"
     settings = SETTINGS[family].model_copy(update=changes)

@@ -31,6 +31,7 @@ CONFIG = TrainConfig(
 FAMILIES: list[FamilySettings] = [
     EagleSettings(draft_vocab=200, noise=0.1, draft_depth=2),
     Eagle3Settings(draft_vocab=200, test_time_steps=2, draft_depth=2),
+    HydraSettings(draft_vocab=200, num_heads=2, head_arch="prefix-mlp", dropout=0.1),
 ]
 
 
