@@ -144,8 +144,9 @@ def _run(config: TrainJobConfig, context: JobContext, processes: Processes) -> d
             tree, measured = stored_tree(
                 target, trained.drafter, result, trained.held, config.tree_nodes, trained.asked_tree
             )
+            learned = learned_from(target, trained.learner, answers)  # it asks the target too
         reached = numbers(result, tree, trained.features, trained.held_out) | {"trees": measured}
-        reached |= learned_from(target, trained.learner, answers)
+        reached |= learned
         if measured and not alone:
             reached["contended"] = True  # somebody else used the device while trees were timed
         meta = DrafterMeta(
