@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from backend.analysis.chooser import Adapters, Quality, Situation, Weights, choose
+from backend.analysis.layout import layout, paths_from
 from backend.analysis.theory import (
     DEVICES,
     Device,
@@ -59,6 +60,12 @@ class Examples(_Asked):
     chain: tuple[Rate, ...] = Field((0.6, 0.4, 0.3), min_length=1, max_length=12)
     widths: tuple[Annotated[int, Field(ge=1, le=64)], ...] = Field((3, 2, 1), min_length=1, max_length=6)
     within: tuple[Rate, ...] = Field((0.8, 0.55, 0.3), min_length=1, max_length=6)
+
+
+class Tree(_Asked):
+    """A tree as a person writes it."""
+
+    text: str = Field("[[0], [1], [0, 0], [0, 1]]", max_length=4000)
 
 
 class Roofline(_Asked):
@@ -119,6 +126,12 @@ def examples(asked: Examples) -> dict[str, Any]:
         raise HeadwayError("Give as many widths as rates: one of each for every depth of the tree.")
     length, nodes = product_length(asked.widths, asked.within)
     return {"chain": chain_length(asked.chain), "product": length, "nodes": nodes}
+
+
+def tree(asked: Tree) -> dict[str, Any]:
+    """The fields of Layout, and `choices`: the paths in Medusa's notation. Raises HeadwayError for what is no tree."""
+    found = layout(paths_from(asked.text))
+    return asdict(found) | {"choices": json.dumps([list(path) for path in found.paths])}
 
 
 def roofline(asked: Roofline) -> dict[str, Any]:
@@ -195,6 +208,7 @@ def toy(seed: int) -> dict[str, Any]:
 FIGURES: Mapping[str, tuple[type[_Asked], Callable[[Any], dict[str, Any]]]] = {
     "gain": (Gain, gain),
     "examples": (Examples, examples),
+    "tree": (Tree, tree),
     "roofline": (Roofline, roofline),
     "typical": (Typical, typical),
     "choose": (Choosing, chosen),

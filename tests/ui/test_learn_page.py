@@ -59,6 +59,25 @@ def test_figures_follow_what_is_set(url: str, browser_page: Page) -> None:
     assert page.evaluate("window.headway.mounts.learn") == 1
 
 
+def test_a_tree_shows_who_sees_whom(url: str, browser_page: Page) -> None:
+    page = browser_page
+    page.set_default_timeout(60_000)
+    page.goto(f"{url}/learn#tree")
+    part = page.locator("#tree")
+    part.get_by_text("4 drafted tokens, 5 rows in the pass").wait_for()
+    part.locator("[data-node='4']").click()
+    part.get_by_text("Node 4 is rank 0, then 1. It sees the text so far, nodes 0, 1 and itself, at").wait_for()
+    assert part.locator("[data-seen=yes]").count() == 3
+    assert "(0, 1, 4)" in part.locator(".hw-layout-lists").inner_text()
+    part.get_by_label("a tree").fill("[[0, 0]]")
+    part.locator(".hw-problem:visible", has_text="has no parent").wait_for()
+    part.get_by_role("button", name="3×2×1").click()
+    part.get_by_text("15 drafted tokens").wait_for()
+    assert part.locator(".hw-problem").is_hidden() and part.locator(".hw-layout-mask tbody tr").count() == 16
+    page.set_viewport_size({"width": 800, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 800
+
+
 def test_the_toy_world_runs_at_a_press(url: str, browser_page: Page) -> None:
     page = browser_page
     page.set_default_timeout(120_000)

@@ -14,9 +14,10 @@ from urllib.parse import urlencode
 import pytest
 
 from backend.data.answers import pack_answers
-from backend.jobs import audit_job
+from backend.jobs import audit_job, doctor_job
 from backend.jobs.audit_config import AuditJobConfig
 from backend.jobs.context import ConsoleContext
+from backend.jobs.doctor_config import DoctorJobConfig
 from backend.jobs.tune_view import view
 from backend.settings import Settings
 from backend.targets.opening import open_target
@@ -86,7 +87,7 @@ def filled(store: Store) -> dict[str, str]:
 
 
 def ended_jobs(store: Store, places: Settings) -> dict[str, str]:
-    """A load test, an export with a fault and an audit."""
+    """A load test, an export with a fault, an audit and a diagnosis."""
     config = {"target": "smollm2-135m", "max_new_tokens": 64, "rounds": 1, "seconds": 20.0}
     arms = [("with drafts", 1, 20.0), ("plain", 1, 10.0), ("with drafts", 4, 30.0), ("plain", 4, 40.0)]
     items = {f"0|{arm}|{clients} clients": served.part(arm, clients, speed) for arm, clients, speed in arms}
@@ -104,7 +105,13 @@ def ended_jobs(store: Store, places: Settings) -> dict[str, str]:
     result = audit_job.run(config, context)
     store.put_items(audit.id, audit.attempt, context.items())
     store.end_job(audit.id, audit.attempt, "finished", result=result)
-    return {"load": load.id, "export": export.id, "audit": audit.id}
+    asking = DoctorJobConfig.model_validate(asked | {"max_new_tokens": 12, "limit": 8})
+    doctor = running(store, "doctor", name, asking.model_dump(mode="json"))
+    context = ConsoleContext(places, places.jobs / doctor.id, quiet=True)
+    result = doctor_job.run(asking, context)
+    store.put_items(doctor.id, doctor.attempt, context.items())
+    store.end_job(doctor.id, doctor.attempt, "finished", result=result)
+    return {"load": load.id, "export": export.id, "audit": audit.id, "doctor": doctor.id}
 
 
 @pytest.fixture(scope="module")
@@ -211,6 +218,13 @@ def on_audit(page: Page, site: Site) -> None:
     page.locator(".hw-audit-tests tbody tr").first.wait_for()
 
 
+def on_doctor(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/doctor?job={site.jobs['doctor']}")
+    page.locator(".hw-doctor-verdict").wait_for()
+    for words in page.locator(".hw-doctor-result summary").all():
+        words.click()
+
+
 def on_serve(page: Page, site: Site) -> None:
     page.goto(f"{site.url}/serve?job={site.jobs['load']}")
     page.locator(".hw-serve table tbody tr").nth(3).wait_for()
@@ -218,7 +232,7 @@ def on_serve(page: Page, site: Site) -> None:
 
 PAGES = (
     on_home, on_live, on_data, on_train, on_train_form, on_evaluate, on_sweep, on_trees, on_runs, on_compare,
-    on_versions, on_audit, on_export, on_serve, on_learn,
+    on_versions, on_audit, on_doctor, on_export, on_serve, on_learn,
 )  # fmt: skip
 
 

@@ -137,6 +137,57 @@ function sum(rates) {
   return ["1", ...rates.map((_, depth) => rates.slice(0, depth + 1).map((rate) => String(Number(rate.toFixed(3)))).join("·"))].join(" + ");
 }
 
+// -- a tree in a pass ----------------------------------------------------------------------------------------------
+
+const TREES = [["chain-3", "a chain"], ["3x2x1", "3×2×1"], ["[[0], [1], [0, 0], [0, 1]]", "Medusa's example"], ["[[0], [1], [2], [0, 0], [0, 1], [1, 0], [0, 0, 0]]", "a sparse one"]];
+
+function treeLayout(body, feed, told) {
+  const text = h("input", { type: "text", value: TREES[2][0], "aria-label": "a tree", spellcheck: "false" });
+  const picture = h("div", { class: "hw-layout" });
+  const sentence = h("p", { class: "hw-learn-verdict", role: "status" });
+  let chosen = 0;
+  body.append(h("p", {}, "All drafted tokens stand side by side in one pass. A mask says who sees whom: every node sees itself and the nodes above it, and never a sibling. Its position is the committed length plus its depth. Click a node to see what it sees."),
+    h("label", { class: "hw-typed" }, "chain-4, 3x2x1 or paths of ranks in Medusa's notation", text),
+    h("div", { class: "hw-chips" }, TREES.map(([value, name]) => h("button", { type: "button", class: "hw-chip", onclick: () => { text.value = value; chosen = 0; changed(); } }, name))),
+    sentence, picture);
+  const changed = figure(feed, "tree", () => ({ text: text.value }), (found) => {
+    chosen = Math.min(chosen, found.mask.length - 1);
+    const choose = (node) => { chosen = node; draw(); picture.querySelector(`[data-node="${node}"]`).focus(); };
+    const draw = () => {
+      const above = found.mask[chosen].map((seen, node) => (seen ? node : -1)).filter((node) => node >= 0 && node !== chosen);
+      setText(sentence, chosen === 0 ? `${found.mask.length - 1} drafted tokens, ${found.mask.length} rows in the pass. The root is the last token that was written; it sees the text so far and itself.`
+        : `Node ${chosen} is rank ${found.paths[chosen - 1].join(", then ")}. It sees the text so far, ${above.length === 1 ? "node" : "nodes"} ${above.join(", ")} and itself, at position +${found.positions[chosen]}.`);
+      picture.replaceChildren(drawLevels(found, chosen, choose), drawMask(found, chosen, choose), drawLists(found));
+    };
+    draw();
+  }, told);
+  text.addEventListener("input", changed);
+}
+
+/** The nodes level by level, as buttons. */
+function drawLevels(found, chosen, choose) {
+  const deepest = Math.max(...found.positions);
+  const name = (node) => (node ? `[${found.paths[node - 1].join(",")}]` : "root");
+  return h("div", { class: "hw-layout-levels" }, Array.from({ length: deepest + 1 }, (_, depth) => h("div", {},
+    h("span", { class: "hw-muted" }, depth ? `+${depth}` : "+0"), found.positions.map((at, node) => (at === depth
+      ? h("button", { type: "button", class: "hw-layout-node", "data-node": node, "data-seen": found.mask[chosen][node] ? "yes" : null, "aria-pressed": String(node === chosen), onclick: () => choose(node) }, `${node} `, h("small", {}, name(node)))
+      : null)).filter(Boolean))));
+}
+
+/** The mask as a square: a filled field where the row's node sees the column's. */
+function drawMask(found, chosen, choose) {
+  return h("div", { class: "hw-learn-scroll" }, h("table", { class: "hw-layout-mask", "aria-label": "Who sees whom" },
+    h("thead", {}, h("tr", {}, h("th", {}), found.mask.map((_, node) => h("th", { scope: "col" }, String(node))))),
+    h("tbody", {}, found.mask.map((line, node) => h("tr", { "aria-current": node === chosen ? "true" : null, onclick: () => choose(node) }, h("th", { scope: "row" }, String(node)),
+      line.map((seen) => h("td", { class: seen ? "seen" : null }, seen ? "■" : "·")))))));
+}
+
+function drawLists(found) {
+  const rows = [["positions", found.positions.join("  ")], ["place among the candidates", found.candidates.map((one) => one ?? "–").join("  ")],
+    ["rows of leaves", found.leaf_rows.map((row) => `(${row.join(", ")})`).join("  ")], ["Medusa's choices", found.choices]];
+  return h("dl", { class: "hw-layout-lists" }, rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
 // -- the hardware --------------------------------------------------------------------------------------------------
 
 const SIZES = [["0.5 billion", 0.5, 24, 14, 2, 64], ["3 billion", 3.1, 36, 16, 2, 128], ["8 billion", 8, 32, 32, 8, 128], ["32 billion", 32, 64, 40, 8, 128], ["70 billion", 70, 80, 64, 8, 128]];
@@ -263,6 +314,7 @@ function drawToy(place, result) {
 const SECTIONS = [
   ["gain", "What a chain of guesses gains", gain],
   ["examples", "Two worked examples", examples],
+  ["tree", "A tree in one pass", treeLayout],
   ["hardware", "When guesses ride for free", hardware],
   ["lessons", "Two lessons in a toy world", toy],
   ["typical", "Exact rules and the typical one", typical],
