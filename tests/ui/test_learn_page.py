@@ -71,7 +71,7 @@ def test_a_tree_shows_who_sees_whom(url: str, browser_page: Page) -> None:
     assert "(0, 1, 4)" in part.locator(".hw-layout-lists").inner_text()
     part.get_by_label("a tree").fill("[[0, 0]]")
     part.locator(".hw-problem:visible", has_text="has no parent").wait_for()
-    part.get_by_role("button", name="3×2×1").click()
+    part.get_by_role("button", name="3x2x1").click()
     part.get_by_text("15 drafted tokens").wait_for()
     assert part.locator(".hw-problem").is_hidden() and part.locator(".hw-layout-mask tbody tr").count() == 16
     page.set_viewport_size({"width": 800, "height": 900})

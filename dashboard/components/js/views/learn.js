@@ -139,7 +139,7 @@ function sum(rates) {
 
 // -- a tree in a pass ----------------------------------------------------------------------------------------------
 
-const TREES = [["chain-3", "a chain"], ["3x2x1", "3×2×1"], ["[[0], [1], [0, 0], [0, 1]]", "Medusa's example"], ["[[0], [1], [2], [0, 0], [0, 1], [1, 0], [0, 0, 0]]", "a sparse one"]];
+const TREES = [["chain-3", "a chain"], ["3x2x1", "3x2x1"], ["[[0], [1], [0, 0], [0, 1]]", "Medusa's example"], ["[[0], [1], [2], [0, 0], [0, 1], [1, 0], [0, 0, 0]]", "a sparse one"]];
 
 function treeLayout(body, feed, told) {
   const text = h("input", { type: "text", value: TREES[2][0], "aria-label": "a tree", spellcheck: "false" });
