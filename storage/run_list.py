@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, LargeBinary, Row, Select, case, cast, func, literal, or_, select, type_coerce
+from sqlalchemy import ColumnElement, Row, Select, and_, case, func, literal, or_, select, type_coerce
 from sqlalchemy.orm import Session
 
 from storage import patterns
@@ -232,8 +232,13 @@ def _matches(dialect: str, pattern: str) -> ColumnElement[bool]:
     patterns.check(pattern)
     searched = (*_SEARCHED, _TAGS_TEXT)
     if dialect == "sqlite":
-        as_kept = [cast(column, LargeBinary) for column in searched]
-        return func.headway_matches(literal(pattern, ExactText), *as_kept) == 1
+        found = func.headway_matches(literal(pattern, ExactText), *searched) == 1
+        if (needed := patterns.needed(pattern)) is None:
+            return found
+        text, at_end = needed
+        end = "\n" if at_end else ""
+        texts = [type_coerce(column.concat(end), ExactText) if end else column for column in searched]
+        return and_(or_(*(func.instr(one, literal(text + end, ExactText)) > 0 for one in texts)), found)
     return or_(*(column.regexp_match(patterns.for_postgres(pattern)) for column in searched))
 
 
