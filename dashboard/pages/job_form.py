@@ -21,7 +21,8 @@ from dashboard.components.views import view
 from dashboard.jobs import Jobs
 from dashboard.pages.frame import LIGHT, on_load
 from dashboard.presenters.schema_form import FormField, config_from, job_form, problems_of, typed_from
-from dashboard.runs import one_sentence
+from dashboard.presenters.targets import offered_targets
+from dashboard.runs import PERSONS_ERRORS, one_sentence
 from dashboard.services import Services
 
 SKIP = gr.skip
@@ -129,6 +130,43 @@ class JobFormHandlers(ABC):
             return None, problems or {"": one_sentence(error)}
         problems |= self.missing(made)
         return (None, problems) if problems else (made, {})
+
+
+class DrafterFormHandlers(JobFormHandlers):
+    """A form about one drafter of one target: another target comes with its own drafters.
+
+    named: further fields that the address may fill; described: (drafters, targets) -> the fields.
+    """
+
+    named: ClassVar[tuple[str, ...]]
+
+    @staticmethod
+    @abstractmethod
+    def described(drafters: Sequence[tuple[str, str]], targets: Sequence[tuple[str, str]]) -> tuple[FormField, ...]:
+        """The fields, given what is offered as (name, value)."""
+
+    def first(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """What the address names, else the default target and the first drafter made for it."""
+        target = query.get("target") or self._services.settings.default_target
+        offered = self._drafters(target)
+        typed = {"target": target, "drafter": query.get("drafter") or (offered[0][1] if offered else "")}
+        return typed | {name: query[name] for name in self.named if query.get(name)}
+
+    def fields(self, typed: Mapping[str, Any]) -> tuple[FormField, ...]:
+        first = self._services.settings.default_target
+        target = str(typed.get("target") or first)
+        return self.described(self._drafters(target), offered_targets([first, target]))
+
+    def follows(self, field: str, typed: dict[str, Any]) -> bool:
+        return field == "target"
+
+    def _drafters(self, target: str) -> list[tuple[str, str]]:
+        """(name, spec) of what can draft for the target; none for a target that cannot be."""
+        try:
+            offered = self._services.engine.drafters(target)
+        except PERSONS_ERRORS:
+            return []
+        return [(str(one["name"]), str(one["spec"])) for one in offered if one["spec"] != "none"]
 
 
 def job_form_page(handlers: JobFormHandlers) -> Any:
