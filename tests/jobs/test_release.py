@@ -16,6 +16,7 @@ from backend.errors import HeadwayError
 from backend.jobs.context import ConsoleContext
 from backend.jobs.release_config import ReleaseJobConfig
 from backend.jobs.release_job import run
+from backend.jobs.release_stages import Serving, scored
 from backend.jobs.stage import ITEMS, StageContext
 from backend.settings import Settings
 from backend.targets.tiny import tiny_checkpoint
@@ -176,13 +177,10 @@ def test_mistakes_are_one_sentence(
 def test_an_evaluation_that_fails_is_told(
     settings: Settings, prompts: str, tmp_path: Path, command: str, sentence: str
 ) -> None:
-    from backend.jobs import release_job
-    from backend.jobs.release_job import Serving
-
     (tmp_path / "job").mkdir()
     context = StageContext(ConsoleContext(settings, tmp_path, quiet=True), "job")
     with pytest.raises(HeadwayError, match=sentence):
-        release_job._scores(asked(prompts, tmp_path / "out", eval=command), context, "none", Serving(None, None))
+        scored(asked(prompts, tmp_path / "out", eval=command), context, "none", Serving(None, None))
 
 
 def test_parts_of_a_stage_outlive_a_kill(settings: Settings, tmp_path: Path) -> None:
