@@ -43,13 +43,20 @@ def refuse_alibi(model: object) -> None:
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    """How far logits may differ, relative to their spread: rounding of batched kernels, not more."""
-    return {torch.float32: 1e-3, torch.float64: 1e-6}.get(dtype, 6e-2)
+    """How far logits may differ, relative to their spread: rounding of batched kernels, not more.
+
+    In half precision rounding alone moves SmolLM2's by 0.04, and a mask that sees siblings by 0.33.
+    """
+    return {torch.float32: 1e-3, torch.float64: 1e-6}.get(dtype, 0.12)
 
 
 @torch.inference_mode()
 def tree_pass_error(target: Target) -> float:
-    """Largest |tree logits - plain logits| of an 8-node tree on two rows of unequal length, over the logits' spread."""
+    """Root mean square of tree logits - plain logits on an 8-node tree and two rows of unequal length, over their spread.
+
+    The mean and not the largest difference: among 50,000 logits of a deep model in half precision the largest is far
+    out by rounding alone, while a wrong mask or position moves all of them.
+    """
     generator = torch.Generator().manual_seed(0)
     prompts = [
         torch.randint(0, target.vocab_size, (length,), generator=generator).tolist() for length in PROMPT_LENGTHS
@@ -64,9 +71,9 @@ def tree_pass_error(target: Target) -> float:
         for node in _leaves():
             columns = _path(node)
             plain = _plain_logits(target, prompt + tokens[row, columns].tolist())[-len(columns) :]
-            errors.append((logits[row, columns] - plain).float().abs().max())
-            spreads.append(plain.float().std())
-    return float(torch.stack(errors).max() / torch.stack(spreads).max().clamp(min=1e-6))  # NaN stays NaN
+            errors.append((logits[row, columns] - plain).float().square().mean())
+            spreads.append(plain.float().var())
+    return float((torch.stack(errors).mean() / torch.stack(spreads).mean().clamp(min=1e-12)).sqrt())  # NaN stays NaN
 
 
 def examine(target: Target) -> None:

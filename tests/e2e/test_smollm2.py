@@ -13,6 +13,9 @@ from backend.drafters.base import Drafter
 from backend.drafters.plain.drafter import PlainDrafter
 from backend.drafters.registry import load_drafter
 from backend.errors import MismatchError
+from backend.settings import Settings
+from backend.targets.opening import open_target
+from backend.targets.self_test import tree_pass_error
 from backend.targets.target import Target
 from backend.targets.tiny import tiny_model, tiny_tokenizer
 from backend.trees import chain
@@ -70,3 +73,8 @@ def test_the_heads_are_refused_on_another_target() -> None:
     )
     with pytest.raises(MismatchError, match="other"):
         load_drafter("builtin-medusa", other)
+
+
+def test_it_passes_the_examination_in_half_precision_too() -> None:
+    target = open_target("smollm2-135m", Settings.from_environ(), "cpu", "bfloat16")
+    assert target.dtype == torch.bfloat16 and tree_pass_error(target) > 1e-3  # rounding is there, and is let pass

@@ -116,4 +116,16 @@ def test_an_error_without_words_still_makes_a_sentence(monkeypatch: pytest.Monke
 
 
 def test_coarser_numbers_are_given_more_room() -> None:
-    assert tolerance(torch.float64) < tolerance(torch.float32) < tolerance(torch.bfloat16) < 0.1
+    assert tolerance(torch.float64) < tolerance(torch.float32) < tolerance(torch.bfloat16) < 0.2
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("kind", ["llama", "mistral", "gpt2"])
+def test_half_precision_passes_and_its_mistakes_are_still_seen(
+    kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = wrap(tiny_model(kind).to(dtype), f"tiny-{kind}")
+    examine(target)
+    see_siblings(target, monkeypatch)
+    with pytest.raises(HeadwayError, match="other answers on a draft tree"):
+        examine(target)
