@@ -52,7 +52,7 @@ def tolerance(dtype: torch.dtype) -> float:
 
 @torch.inference_mode()
 def tree_pass_error(target: Target) -> float:
-    """Root mean square of tree logits - plain logits on an 8-node tree and two rows of unequal length, over their spread.
+    """Root mean square of tree logits - plain logits: an 8-node tree, two rows of unequal length, over their spread.
 
     The mean and not the largest difference: among 50,000 logits of a deep model in half precision the largest is far
     out by rounding alone, while a wrong mask or position moves all of them.
