@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -45,6 +45,9 @@ class _Asked(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+_Kind = TypeVar("_Kind", bound=_Asked)
+
+
 class Gain(_Asked):
     """A chain of drafted tokens: acceptance at each depth, and what drafting, checking and the rest cost."""
 
@@ -69,7 +72,11 @@ class Tree(_Asked):
 
 
 class Roofline(_Asked):
-    """A model on a device, and a drafter beside it."""
+    """A model on a device, and a drafter beside it.
+
+    bandwidth, operations: what was measured, in place of the device's data sheet. parameters, cache_values,
+    attention_width: of the measured model, in place of the sizes before them; see analysis.theory.ModelSize.
+    """
 
     device: str = "NVIDIA H100 SXM"
     billions: float = Field(8.0, gt=0, le=2000)
@@ -82,6 +89,11 @@ class Roofline(_Asked):
     nodes: int = Field(16, ge=1, le=512)
     length: float = Field(2.5, ge=1, le=64)
     draft: float = Field(0.15, ge=0, le=10)
+    bandwidth: float = Field(0.0, ge=0)
+    operations: float = Field(0.0, ge=0)
+    parameters: float = Field(0.0, ge=0)
+    cache_values: float = Field(0.0, ge=0)
+    attention_width: float = Field(0.0, ge=0)
 
 
 class Typical(_Asked):
@@ -136,12 +148,14 @@ def tree(asked: Tree) -> dict[str, Any]:
 
 def roofline(asked: Roofline) -> dict[str, Any]:
     """{devices, plain_ms, limited_by, free, paying_batch, curve: [{batch, speedup, limited_by, free}], balance}."""
-    device = _device(asked.device)
+    seen = asked.bandwidth and asked.operations
+    device = Device(asked.device, asked.bandwidth, asked.operations) if seen else _device(asked.device)
     model = ModelSize(
-        parameters=asked.billions * 1e9,
-        cache_values=2.0 * asked.layers * asked.kv_heads * asked.head_width,
-        attention_width=1.0 * asked.layers * asked.heads * asked.head_width,
+        parameters=asked.parameters or asked.billions * 1e9,
+        cache_values=asked.cache_values or 2.0 * asked.layers * asked.kv_heads * asked.head_width,
+        attention_width=asked.attention_width or 1.0 * asked.layers * asked.heads * asked.head_width,
         bytes_per_weight=asked.bytes_per_weight,
+        bytes_per_cache_value=max(2.0, asked.bytes_per_weight) if seen else 2.0,
     )
     alone = pass_cost(model, device, 1, 1, asked.context)
     return {
@@ -224,8 +238,13 @@ def figure(name: str, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
     for field in ("rates", "chain", "widths", "within"):
         if field in values:
             values[field] = [part for part in values[field].split(",") if part.strip()]
+    asked = asked_of(kind, values)
+    return act(asked) | {"asked": asked.model_dump()}
+
+
+def asked_of(kind: type[_Kind], values: Mapping[str, Any]) -> _Kind:
+    """The settings of a figure. Raises HeadwayError with one sentence for what can't be."""
     try:
-        asked = kind.model_validate(values)
+        return kind.model_validate(values)
     except ValidationError as error:
         raise HeadwayError(first_problem(error)) from None
-    return act(asked) | {"asked": asked.model_dump()}

@@ -13,20 +13,28 @@ from backend.errors import HeadwayError
 from dashboard.answers import answer, answer_sent
 from dashboard.guide import guided
 from dashboard.jobs import Jobs
-from dashboard.learn import figure, toy
+from dashboard.learn import Typical, asked_of, figure, toy
+from dashboard.learn_traces import Traces
 from dashboard.pages.evaluate_tables import Tables
 from dashboard.tasks import Tasks
 
 MAX_SEED = 1 << 31
 
 
-def learn_routes(tasks: Tasks, jobs: Jobs, tables: Tables) -> list[Route]:
+def learn_routes(tasks: Tasks, jobs: Jobs, tables: Tables, traces: Traces) -> list[Route]:
     async def shown(request: Request) -> Response:
         name, query = request.path_params["name"], request.query_params.multi_items()
         return await answer(lambda: _shown(name, query))
 
     async def guiding(request: Request) -> Response:
         return await answer(lambda: guided(jobs, tables))
+
+    async def listed(request: Request) -> Response:
+        return await answer(lambda: {"runs": traces.runs()})
+
+    async def pointed(request: Request) -> Response:
+        run_id, query = request.path_params["id"], dict(request.query_params)
+        return await answer(lambda: traces.typical(run_id, asked_of(Typical, query)))
 
     async def begin(request: Request) -> Response:
         return await answer_sent(request, lambda values: _begin(tasks, values))
@@ -38,6 +46,8 @@ def learn_routes(tasks: Tasks, jobs: Jobs, tables: Tables) -> list[Route]:
         Route("/headway/learn/toy", begin, methods=["POST"]),
         Route("/headway/learn/toy/{id}", state),
         Route("/headway/learn/guide", guiding),
+        Route("/headway/learn/runs", listed),
+        Route("/headway/learn/runs/{id}", pointed),
         Route("/headway/learn/{name}", shown),
     ]
 

@@ -28,6 +28,7 @@ from dashboard.home import home
 from dashboard.job_routes import job_routes
 from dashboard.jobs import Jobs
 from dashboard.learn_routes import learn_routes
+from dashboard.learn_traces import Traces
 from dashboard.pages.evaluate_tables import Tables, evaluation_routes
 from dashboard.pages.sweep_tables import Sweeps, sweep_routes
 from dashboard.presenters.guide import explained
@@ -94,7 +95,7 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         *serving_routes(Serving(jobs)),
         *job_routes(jobs, heartbeat_s),
         *data_routes(Datasets(services, jobs), Tasks()),
-        *learn_routes(Tasks(threads=1), jobs, tables),
+        *learn_routes(Tasks(threads=1), jobs, tables, Traces(services)),
         plotly_route(),
         *run_table_routes(RunTable(services)),
         *compare_routes(Comparisons(services, jobs)),

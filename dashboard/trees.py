@@ -45,7 +45,12 @@ class Trees:
         }
 
     def view(self, calibration: str, cost: str | None, temperature: float | None, category: str) -> dict[str, Any]:
-        """See backend.jobs.tune_view.view. Raises HeadwayError or StoreError."""
+        """See backend.jobs.tune_view.view; without a calibration the cost curve alone.
+
+        Raises HeadwayError or StoreError.
+        """
+        if not calibration and cost:
+            return self._helper.view(cost, {"calibration": None, "cost": self._items(cost, "cost")})
         request = {
             "calibration": self._items(calibration, "calibrate"),
             "cost": self._items(cost, "cost") if cost else None,

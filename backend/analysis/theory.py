@@ -87,6 +87,13 @@ def typical_threshold(entropy: float, epsilon: float, delta: float) -> float:
     return min(epsilon, delta * math.exp(-entropy))
 
 
+def typical_accepts(points: Sequence[tuple[float, float]], epsilon: float, delta: float) -> list[bool]:
+    """For drafted tokens [(entropy in nats before the token, the target's probability of it)]: which lie above the
+    threshold, so that typical acceptance takes them where it reaches them.
+    """
+    return [probability > typical_threshold(entropy, epsilon, delta) for entropy, probability in points]
+
+
 # -- roofline ----------------------------------------------------------------------------------------------------------
 
 
@@ -132,6 +139,34 @@ class ModelSize:
     attention_width: float
     bytes_per_weight: float = 2.0
     bytes_per_cache_value: float = 2.0
+
+
+@dataclass(frozen=True)
+class TimedPass:
+    """A pass that was timed: `rows` tokens for each of `batch` sequences behind `context` tokens, in seconds."""
+
+    rows: int
+    batch: int
+    context: int
+    seconds: float
+
+
+def measured_device(model: ModelSize, passes: Sequence[TimedPass], name: str) -> Device:
+    """What a device was seen to reach with a model: the most bytes and the most operations a second of any pass.
+
+    The roofs of Williams et al. (CACM 52(4), 2009) from measurements in place of data sheets: the narrowest pass shows
+    how fast weights are read, the widest how fast is multiplied. Neither is a limit of the hardware: better kernels
+    would show more. Raises ValueError without a pass.
+    """
+    if not passes:
+        raise ValueError("a device is told from at least one timed pass")
+    unknown = Device("", 1.0, 1.0)
+    costs = [(pass_cost(model, unknown, one.rows, one.batch, one.context), one.seconds) for one in passes]
+    return Device(
+        name,
+        max(cost.bytes / seconds for cost, seconds in costs),
+        max(cost.operations / seconds for cost, seconds in costs),
+    )
 
 
 @dataclass(frozen=True)

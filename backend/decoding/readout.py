@@ -93,6 +93,7 @@ def _tree_parts(
         ("thresholds", accepted.threshold),
         ("best_tokens", best),
         ("best_probs", best_prob),
+        ("entropies", torch.special.entr(probs).sum(-1)),
     ]
 
 
@@ -124,5 +125,6 @@ def _tree_trace(row: dict[str, list[float]], width: int, pieces: Callable[[int],
         thresholds=maybe("thresholds"),
         best_tokens=best,
         best_pieces=[pieces(token) for token in best],
-        best_probs=[float(value) for value in row["best_probs"][:width]],
+        best_probs=row["best_probs"][:width],
+        entropies=row["entropies"][:width],
     )

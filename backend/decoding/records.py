@@ -34,6 +34,8 @@ class TreeTrace:
         scores, thresholds: what the rule compared with what; None where the node was not looked at, or where the logit
             it would show is that of a banned token (JSON has no infinity).
         best_tokens, best_pieces, best_probs: the target's own likeliest next token after each column.
+        entropies: how unsure the target is after each column, in nats, after the logit processors; None in steps stored
+            before it was measured.
     """
 
     tokens: list[int]
@@ -47,6 +49,7 @@ class TreeTrace:
     best_tokens: list[int]
     best_pieces: list[str]
     best_probs: list[float]
+    entropies: list[float] | None = None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from backend.jobs.cost_config import CostJobConfig
 from backend.jobs.opening import holding
 from backend.jobs.places import write_result
 from backend.jobs.tune_conditions import measured_with
-from backend.targets.memory import available_bytes, kv_bytes_per_token
+from backend.targets.memory import available_bytes, kv_bytes_per_token, model_sizes
 from backend.targets.target import Target
 from backend.trees import TreeShape
 from backend.tuning.cost_curve import CostCurve
@@ -57,7 +57,7 @@ def run(config: CostJobConfig, context: JobContext) -> dict[str, Any]:
         context.link(version_id=register_version(context.store, target))
     request = DecodeRequest(target=config.target, drafter=config.drafter, force=config.force)
     drafter, warnings = bench.drafter(request, target)
-    conditions = measured_with(target, config.drafter, drafter)
+    conditions = measured_with(target, config.drafter, drafter) | {"sizes": model_sizes(target)}
     with holding(context, target, f"timing {config.target}") as alone:
         _measure(config, context, target, drafter, conditions, alone)
     return _finished(context, config, conditions, warnings)

@@ -12,13 +12,14 @@ import sys
 from typing import Any
 
 from backend.analysis.calibration import path_values
+from backend.analysis.theory import ModelSize, TimedPass, measured_device
 from backend.errors import HeadwayError
 from backend.jobs.calibrate_job import calibration_of
 from backend.jobs.cost_job import curve_from_items
 from backend.jobs.tune_conditions import check_here, check_together
 from backend.trees.shapes import Path
 from backend.tuning.calibration import Calibration
-from backend.tuning.cost_curve import CostCurve
+from backend.tuning.cost_curve import CostCurve, Growth
 from backend.tuning.tree_choice import Candidate, fastest
 from backend.tuning.tuned import BATCHES, Tuned, tune_calibration
 
@@ -30,8 +31,11 @@ def view(request: dict[str, Any]) -> dict[str, Any]:
     """{calibration, cost, batches, dynamic, confidence_stops, ..., notes, problem} for {calibration: items, cost: items
     or null, temperature, category, nodes}.
 
-    `problem`: why the cost curve is not used. Raises HeadwayError when there is nothing to show.
+    `problem`: why the cost curve is not used. Where the calibration is null only {cost}. Raises HeadwayError when there
+    is nothing to show.
     """
+    if request["calibration"] is None:
+        return {"cost": _cost_view(curve_from_items(request["cost"]))}
     whole = calibration_of(request["calibration"])
     if not whole.positions:
         raise HeadwayError("The calibration is empty; calibrate with more prompts.")
@@ -49,6 +53,7 @@ def view(request: dict[str, Any]) -> dict[str, Any]:
         "problem": problem,
     }  # fmt: skip
     values = path_values(made.whole_ranks, made.ranks)
+    found["chain"] = _chain(made, values, cost)
     if not len(made.whole_ranks):
         return found | {"batches": {}, "notes": ["The answers are too short to search a tree: calibrate longer ones."]}
     grows = bool(made.conditions.get("drafter", {}).get("grows"))
@@ -61,6 +66,29 @@ def view(request: dict[str, Any]) -> dict[str, Any]:
     kept = ("dynamic", "confidence_stops", "batches", "break_even_batch", "num_speculative_tokens_per_batch_size",
             "sglang_adaptive_steps", "notes")  # fmt: skip
     return found | {"by_batch" if name == "batches" else name: data[name] for name in kept} | {"batches": batches}
+
+
+def _chain(made: Calibration, values: dict[Path, float], cost: CostCurve | None) -> list[dict[str, Any]]:
+    """Chains of the drafter's first choices, depth 0, 1, ...: what each accepts and, where a cost curve is, its parts,
+    in plain steps, and its gain. The Learn page lays these over the formula's.
+    """
+    found, length = [], 1.0
+    for depth in range(made.shape.max_depth + 1):
+        reached = values.get((0,) * depth, 0.0) if depth else 1.0
+        length += reached if depth else 0.0
+        point: dict[str, Any] = {"depth": depth, "reached": reached, "acceptance_length": length}
+        if cost is not None:
+            growth, plain = Growth(depth, max(0, depth - 1), depth), cost.plain(1, made.context)
+            step = cost.step(growth, 1, made.context)
+            point |= {
+                "verify": cost.verify(depth + 1, 1, made.context).ms / plain.ms,
+                "draft": cost.draft(growth, 1).ms / plain.ms,
+                "overhead": cost.other(depth, 1).ms / plain.ms,
+                "speedup": length * plain.ms / step.ms,
+                "extrapolated": step.extrapolated,
+            }
+        found.append(point)
+    return found
 
 
 def _cost(request: dict[str, Any], made: Calibration) -> tuple[CostCurve | None, str | None]:
@@ -122,9 +150,21 @@ def _cost_view(cost: CostCurve) -> dict[str, Any]:
         )  # fmt: skip
     return {
         "lines": lines, "knee": cost.knee(), "steps": [one.__dict__ for one in cost.steps], "drafter": cost.drafter,
-        "conditions": dict(cost.conditions), "notes": list(cost.notes),
+        "conditions": dict(cost.conditions), "notes": list(cost.notes), "device": _device(cost),
         "repeats": min((one.repeats for one in cost.passes), default=0),
     }  # fmt: skip
+
+
+def _device(cost: CostCurve) -> dict[str, Any] | None:
+    """The machine as this curve saw it, for the Learn page: {name, bandwidth, operations, sizes}; None where the curve
+    does not say how large the model is.
+    """
+    sizes = cost.conditions.get("sizes")
+    if not sizes or not cost.passes:
+        return None
+    passes = [TimedPass(one.rows, one.batch, one.context, one.ms / 1000) for one in cost.passes]
+    seen = measured_device(ModelSize(**sizes), passes, str(cost.conditions.get("device", "this machine")))
+    return {"name": seen.name, "bandwidth": seen.bandwidth, "operations": seen.operations, "sizes": sizes}
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import torch
@@ -16,6 +16,9 @@ import torch
 from backend.errors import HeadwayError
 from backend.targets.checkpoint import stored_tensors
 from backend.words import bytes_in_words, count_in_words
+
+if TYPE_CHECKING:
+    from backend.targets.target import Target
 
 PASS_ROWS = 512  #: rows of the widest pass: a chunk of a prompt
 LOGIT_ROWS = 64  #: rows that logits are computed for at once: a large tree
@@ -132,3 +135,23 @@ def require_room(
 def _stored_dtype(config: Any) -> torch.dtype:
     dtype = getattr(config, "dtype", None)
     return dtype if isinstance(dtype, torch.dtype) else torch.float32
+
+
+def model_sizes(target: Target) -> dict[str, float] | None:
+    """What decides the time of a pass, by the names of analysis.theory.ModelSize; None where weights are held rounded,
+    since how many bytes of them are read then depends on the kernels.
+    """
+    text = target.config
+    heads = getattr(text, "num_attention_heads", None)
+    if target.identity.quantisation != "none" or not heads:
+        return None
+    width = getattr(text, "head_dim", None) or target.hidden_size // heads
+    tied = target.lm_head_weight().data_ptr() == target.embedding_weight().data_ptr()
+    looked_up = 0 if tied else target.embedding_weight().numel()  # of these a pass reads a row a token
+    return {
+        "parameters": float(target.num_parameters - looked_up),
+        "cache_values": kv_bytes_per_token(target.model.config, target.dtype) / target.dtype.itemsize,
+        "attention_width": float(target.num_layers * heads * width),
+        "bytes_per_weight": float(target.dtype.itemsize),
+        "bytes_per_cache_value": float(target.dtype.itemsize),
+    }

@@ -10,14 +10,17 @@ from backend.analysis.theory import (
     DEVICES,
     Device,
     ModelSize,
+    TimedPass,
     best_depth,
     chain_length,
     chain_speedups,
     free_nodes,
+    measured_device,
     pass_cost,
     paying_batch,
     product_length,
     speedup,
+    typical_accepts,
     typical_threshold,
 )
 
@@ -108,3 +111,23 @@ def test_speculation_stops_paying_at_a_batch() -> None:
 def test_impossible_numbers_are_refused(call: object) -> None:
     with pytest.raises(ValueError):
         call()  # type: ignore[operator]
+
+
+def test_a_measured_device_is_the_one_whose_best_passes_were_timed() -> None:
+    """Passes that take exactly what the roofline says give the device back, whatever stands beside them."""
+    at_best = [
+        TimedPass(rows, batch, 1024, pass_cost(EIGHT_B, H100, rows, batch, 1024).time_s)
+        for rows, batch in [(1, 1), (4, 1), (64, 16), (128, 16)]
+    ]
+    slow = TimedPass(2, 1, 1024, 1.0)
+    seen = measured_device(EIGHT_B, [*at_best, slow], "mine")
+    assert seen.name == "mine"
+    assert seen.bandwidth == pytest.approx(H100.bandwidth) and seen.operations == pytest.approx(H100.operations)
+    with pytest.raises(ValueError, match="timed pass"):
+        measured_device(EIGHT_B, [], "mine")
+
+
+def test_typical_acceptance_takes_what_lies_above_its_threshold() -> None:
+    """epsilon 0.1, delta 0.5: 0.1 at 0 nats, 0.5 / e^3 = 0.025 at 3."""
+    points = [(0.0, 0.11), (0.0, 0.1), (3.0, 0.03), (3.0, 0.02)]
+    assert typical_accepts(points, 0.1, 0.5) == [True, False, True, False]

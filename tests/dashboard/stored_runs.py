@@ -28,6 +28,7 @@ def add_run(
     tags: Sequence[str] = (),
     failed: bool = False,
     version_id: str | None = None,
+    steps: Sequence[dict[str, Any]] = ({"step": 1},),
 ) -> str:
     """A finished (or failed) run with one recorded step; its id."""
     run_id = store.create_run(
@@ -39,7 +40,7 @@ def add_run(
         version_id=version_id,
     )
     store.start_run(run_id)
-    store.append_steps(run_id, 0, [{"step": 1}])
+    store.append_steps(run_id, 0, list(steps))
     if failed:
         store.fail_run(run_id, "The machine ran out of memory.")
     else:

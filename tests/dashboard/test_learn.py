@@ -23,6 +23,14 @@ def test_the_defaults_of_every_figure_are_shown() -> None:
     assert figure("typical", [])["curve"][0] == [0.0, 0.09]
 
 
+def test_a_measured_machine_takes_the_place_of_a_data_sheet() -> None:
+    seen = [("bandwidth", "2e10"), ("operations", "1e11"), ("parameters", "1e8"), ("bytes_per_weight", "4")]
+    sizes = [("cache_values", "100"), ("attention_width", "100"), ("context", "0"), ("device", "cpu of mine")]
+    found = figure("roofline", seen + sizes)
+    assert found["plain_ms"] == pytest.approx(1000 * 4 * 1e8 / 2e10) and found["balance"] == 5.0
+    assert found["computing_ms"] == pytest.approx(1000 * 2 * 1e8 / 1e11)
+
+
 def test_what_a_person_sets_is_what_is_computed() -> None:
     assert figure("gain", [("rates", "0.5"), ("draft", "2"), ("per_row", "0"), ("overhead", "0")])["best"] == 0
     assert figure("examples", [("chain", " 1, 1 ")])["chain"] == 3.0

@@ -69,8 +69,35 @@ def test_the_page_is_told_all_sizes_at_once() -> None:
     assert all(len(one["values"]) == len(one["paths"]) and one["speed"] is None for one in sizes)
     assert found["calibration"]["tables"]["marginal"][0][0]["rate"] == pytest.approx(0.5, abs=0.06)
     json.dumps(found, allow_nan=False)
+    chain = found["chain"]
+    assert [one["depth"] for one in chain] == [0, 1, 2, 3] and chain[0]["acceptance_length"] == 1.0
+    assert chain[1]["reached"] == pytest.approx(0.5, abs=0.06) and "speedup" not in chain[1]
+    assert chain[3]["acceptance_length"] == pytest.approx(1 + sum(one["reached"] for one in chain[1:]))
     empty = {"setup": setup}
     with pytest.raises(HeadwayError, match="empty"):
         view({"calibration": empty})
     with pytest.raises(HeadwayError, match="not begun"):
         view({"calibration": {}})
+
+
+def test_a_chain_is_told_with_its_parts_and_a_machine_with_its_roofs(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = context()
+    cost_job.run(CONFIG, done)
+    made = calibration(12)
+    setup = {"conditions": made.conditions, "shape": made.shape.to_json(), "ranks": 3, "parallel": True}
+    items = {"setup": setup} | {f"T0|{n}": walk.to_dict() for n, walk in enumerate(made.walks)}
+    monkeypatch.setattr("backend.jobs.tune_view.check_together", lambda *both: None)
+    found = view({"calibration": items, "cost": done.items()})
+    for point in found["chain"]:
+        step = point["verify"] + point["draft"] + point["overhead"]
+        assert point["speedup"] == pytest.approx(point["acceptance_length"] / step)
+    assert found["chain"][0]["speedup"] == pytest.approx(1.0) and found["chain"][0]["draft"] == 0.0
+    alone = view({"calibration": None, "cost": done.items()})
+    device = alone["cost"]["device"]
+    assert device == found["cost"]["device"] and device["bandwidth"] > 0 < device["operations"]
+    assert device["sizes"]["bytes_per_weight"] == 4.0
+    old = done.items()
+    del old["setup"]["conditions"]["sizes"]
+    assert view({"calibration": None, "cost": old})["cost"]["device"] is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,12 +11,15 @@ import pytest
 
 from backend.glossary import glossary
 from backend.guide import guide
+from backend.jobs.tune_view import view
 from backend.settings import Settings
 from dashboard.access import AccessPolicy
 from dashboard.services import Services
 from storage import Store
+from tests.dashboard.stored_runs import add_run
 from tests.ui.replay_engine import ReplayEngine
 from tests.ui.serving import serving
+from tests.ui.test_trees_page import add_calibration, add_cost
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -24,13 +28,18 @@ pytestmark = pytest.mark.ui
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> Iterator[str]:
-    with Store.open(":memory:") as store:
-        services = Services(
-            ReplayEngine(steps_per_s=30), AccessPolicy.for_bind(), store, places=Settings(tmp_path, tmp_path)
-        )
-        with serving(services) as address:
-            yield address
+def store() -> Iterator[Store]:
+    with Store.open(":memory:") as made:
+        yield made
+
+
+@pytest.fixture
+def url(store: Store, tmp_path: Path) -> Iterator[str]:
+    services = Services(
+        ReplayEngine(steps_per_s=30), AccessPolicy.for_bind(), store, places=Settings(tmp_path, tmp_path)
+    )
+    with serving(services) as address:
+        yield address
 
 
 def test_figures_follow_what_is_set(url: str, browser_page: Page) -> None:
@@ -57,6 +66,41 @@ def test_figures_follow_what_is_set(url: str, browser_page: Page) -> None:
     page.locator("#hardware").get_by_label("device").select_option("NVIDIA T4")
     page.wait_for_function("document.querySelector('#hardware .hw-muted').textContent.includes('ride for free')")
     assert page.evaluate("window.headway.mounts.learn") == 1
+
+
+def test_own_measurements_are_laid_over_the_figures(
+    url: str, store: Store, browser_page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The search itself runs in this process: what is tested is the page.
+    monkeypatch.setattr("backend.jobs.tune_helper._asked", lambda request: json.loads(json.dumps(view(request))))
+    add_calibration(store), add_cost(store)
+    tree = {"parents": [-1, 0], "verdicts": [1, 1], "target_probs": [None, 0.6], "entropies": [1.0, 0.5]}
+    run = add_run(store, temperature=1.0, steps=[{"step": 1, "tree": tree}])
+    page = browser_page
+    page.set_default_timeout(60_000)
+    page.goto(f"{url}/learn")
+    gain = page.locator("#gain")
+    gain.locator("option").nth(1).wait_for(state="attached")
+    gain.get_by_label("your measurement").select_option(index=1)
+    gain.locator("polyline.third").wait_for(state="attached")
+    assert gain.locator("polyline.fourth").count() == 1 and "speedup measured" in gain.inner_text()
+    gain.get_by_role("button", name="set the sliders to it").click()
+    first = gain.get_by_role("slider", name="accepted at depth 1")
+    assert float(first.input_value()) == pytest.approx(0.5, abs=0.07)
+
+    machine = page.locator("#hardware")
+    machine.locator("option[value^='cost:']").wait_for(state="attached")
+    machine.get_by_label("device").select_option(index=8)
+    machine.get_by_text("As this cost curve saw it").wait_for()
+    assert machine.get_by_label("model").input_value() == "measured"
+    machine.get_by_label("device").select_option("NVIDIA T4")
+    machine.get_by_text("makers' data sheets").wait_for()
+
+    typical = page.locator("#typical")
+    typical.locator(f"option[value='{run}']").wait_for(state="attached")
+    typical.get_by_label("your run").select_option(run)
+    typical.get_by_text("Of the 1 drafted tokens").wait_for()
+    assert typical.locator("circle.point.inside").count() == 1
 
 
 def test_a_tree_shows_who_sees_whom(url: str, browser_page: Page) -> None:

@@ -8,10 +8,11 @@ const HEIGHT = 250;
 const EDGE = { left: 64, right: 16, top: 14, bottom: 42 };
 
 /**
- * curves: [{points: [[x, y]], name, kind: "main" | "second" | "third" | "limit"}]; marks: [{x, y, text}].
+ * curves: [{points: [[x, y]], name, kind: "main" | "second" | "third" | "fourth" | "limit"}]; marks: [{x, y, text}];
+ * points: [{x, y, inside}], filled where they are inside of what the curve bounds.
  * x, y: {label, from, to, ticks: [number], text(number), log}
  */
-export function lineChart({ curves, marks = [], x, y, label }) {
+export function lineChart({ curves, marks = [], points = [], x, y, label }) {
   const across = scale(x, EDGE.left, WIDTH - EDGE.right);
   const up = scale(y, HEIGHT - EDGE.bottom, EDGE.top);
   const parts = [];
@@ -22,6 +23,8 @@ export function lineChart({ curves, marks = [], x, y, label }) {
   for (const tick of x.ticks) parts.push(s("text", { class: "tick middle", x: across(tick), y: HEIGHT - EDGE.bottom + 18 }, x.text(tick)));
   parts.push(s("text", { class: "axis middle", x: (EDGE.left + WIDTH - EDGE.right) / 2, y: HEIGHT - 6 }, x.label),
     s("text", { class: "axis middle", transform: `translate(13 ${(EDGE.top + HEIGHT - EDGE.bottom) / 2}) rotate(-90)` }, y.label));
+  const within = (value, axis) => Math.min(Math.max(value, axis.from), axis.to);
+  for (const point of points) parts.push(s("circle", { class: `point${point.inside ? " inside" : ""}`, cx: across(within(point.x, x)).toFixed(1), cy: up(within(point.y, y)).toFixed(1), r: 2.6 }));
   for (const curve of curves) {
     const inside = curve.points.map(([a, b]) => [across(a), up(Math.min(Math.max(b, y.from), y.to))]);
     parts.push(s("polyline", { class: `curve ${curve.kind}`, points: inside.map((point) => point.map((v) => v.toFixed(1)).join(",")).join(" ") },

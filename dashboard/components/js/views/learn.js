@@ -3,6 +3,7 @@
 
 import { h, setText } from "../dom.js";
 import { chooser, failures, families, knobs, questions } from "../learn_guide.js";
+import { machine, measuredChains, measuredMachines, ownRuns } from "../learn_measured.js";
 import { legend, lineChart, ticks } from "../lines.js";
 import { term } from "../terms.js";
 
@@ -49,7 +50,7 @@ function figure(feed, name, read, draw, told) {
     busy = true;
     try {
       const found = await feed.ask(`/headway/learn/${name}?${new URLSearchParams(read())}`);
-      if (!found.problem) draw(found);
+      if (!found.problem) await draw(found);
       told(found.problem);
     } catch (error) {
       told(error.message);
@@ -65,13 +66,19 @@ function slider({ label, hint, min, max, step, value, show, changed }) {
   const shown = h("output", {}, show(value));
   const input = h("input", { type: "range", min, max, step, value, "aria-label": label });
   input.addEventListener("input", () => { setText(shown, show(Number(input.value))); changed(); });
-  return { node: h("label", { class: "hw-slider", title: hint }, h("span", {}, label), shown, input), get value() { return input.value; } };
+  const set = (next) => { input.value = next; setText(shown, show(Number(input.value))); };
+  return { node: h("label", { class: "hw-slider", title: hint }, h("span", {}, label), shown, input), get value() { return input.value; }, set value(next) { set(next); } };
 }
 
 function choice({ label, options, changed }) {
   const input = h("select", { "aria-label": label }, options.map(([value, text]) => h("option", { value }, text)));
   input.addEventListener("change", changed);
-  return { node: h("label", { class: "hw-slider hw-choice" }, h("span", {}, label), input), get value() { return input.value; } };
+  return {
+    node: h("label", { class: "hw-slider hw-choice" }, h("span", {}, label), input),
+    get value() { return input.value; },
+    set value(next) { input.value = next; },
+    add: (value, text) => input.append(h("option", { value }, text)),
+  };
 }
 
 // -- what a chain gains --------------------------------------------------------------------------------------------
@@ -86,30 +93,54 @@ function gain(body, feed, told) {
   const overhead = slider({ label: "everything else", hint: "choosing, moving the cache, Python", min: 0, max: 0.4, step: 0.01, value: 0.04, show: percent, changed: touch });
   const verdict = h("p", { class: "hw-learn-verdict" });
   const picture = h("div", {});
+  const lines = h("div", {});
+  let own = null;
+  let name = "";
+  const take = h("button", { type: "button", class: "hw-chip", hidden: true, onclick: () => { setSliders(own, { rates, draft, row, overhead }); touch(); } }, "set the sliders to it");
+  const measured = measuredChains(feed, (chain, label) => { own = chain; name = label; take.hidden = !chain; touch(); }, told);
   body.append(h("p", {}, "A step drafts a chain of tokens and checks them in one pass. The acceptance length, what a step writes on average, grows with every depth, but less each time; the cost grows evenly. Somewhere it turns."),
     h("p", { class: "hw-formula" }, term("speedup", "speedup"), " = ", term("acceptance_length", "acceptance length"), " ÷ (", term("verify_cost", "checking"), " + ", term("draft_cost", "drafting"), " + ", term("overhead_cost", "everything else"), ")"),
     h("div", { class: "hw-learn-split" },
-      h("div", { class: "hw-sliders" }, rates.map((one) => one.node), h("h4", {}, "Cost, as a share of a plain step"), draft.node, row.node, overhead.node),
-      h("div", {}, verdict, picture, legend([["main", "speedup"], ["second", "acceptance length"], ["limit", "plain decoding"]], h))));
+      h("div", { class: "hw-sliders" }, rates.map((one) => one.node), h("h4", {}, "Cost, as a share of a plain step"), draft.node, row.node, overhead.node, h("h4", {}, "Measured"), measured, take),
+      h("div", {}, verdict, picture, lines)));
   changed = figure(feed, "gain", () => ({ rates: rates.map((one) => one.value).join(","), draft: draft.value, per_row: row.value, overhead: overhead.value }), (found) => {
     const points = found.points;
     const best = points[found.best];
     setText(verdict, found.best === 0
       ? "Drafting does not pay here: no depth is faster than plain decoding."
       : `${found.best} drafted ${found.best === 1 ? "token is" : "tokens are"} best: ${best.acceptance_length.toFixed(2)} tokens a step, ${times(best.speedup)} as fast as plain decoding.`);
-    const top = Math.max(2, ...points.map((one) => Math.max(one.acceptance_length, one.speedup))) * 1.05;
+    const mine = (own || []).slice(0, points.length);
+    const timed = mine.filter((one) => one.speedup !== undefined);
+    const top = Math.max(2, ...[...points, ...mine].map((one) => Math.max(one.acceptance_length, one.speedup || 0))) * 1.05;
+    lines.replaceChildren(legend([["main", "speedup"], ["second", "acceptance length"], ["limit", "plain decoding"],
+      ...(timed.length ? [["third", `speedup measured: ${name}`]] : []), ...(mine.length ? [["fourth", `acceptance length measured: ${name}`]] : [])], h));
     picture.replaceChildren(lineChart({
       label: verdict.textContent,
       curves: [
         { kind: "limit", name: "plain decoding", points: [[0, 1], [points.length - 1, 1]] },
         { kind: "second", name: "acceptance length", dots: true, points: points.map((one) => [one.depth, one.acceptance_length]) },
         { kind: "main", name: "speedup", dots: true, points: points.map((one) => [one.depth, one.speedup]) },
+        ...(mine.length ? [{ kind: "fourth", name: "acceptance length as measured", dots: true, points: mine.map((one) => [one.depth, one.acceptance_length]) }] : []),
+        ...(timed.length ? [{ kind: "third", name: "speedup as measured", dots: true, points: timed.map((one) => [one.depth, one.speedup]) }] : []),
       ],
       marks: [{ x: best.depth, y: best.speedup, text: times(best.speedup) }],
       x: { label: "drafted tokens", from: 0, to: points.length - 1, ticks: points.map((one) => one.depth), text: String },
       y: { label: "times plain decoding, tokens a step", from: 0, to: top, ticks: ticks(0, top), text: (value) => value.toFixed(1) },
     }));
   }, told);
+}
+
+/** The sliders as a measured chain has it; costs grow evenly on sliders, so the deepest chain sets them. */
+function setSliders(chain, { rates, draft, row, overhead }) {
+  rates.forEach((slide, depth) => {
+    const [before, here] = [chain[depth], chain[depth + 1]];
+    if (here) slide.value = before.reached ? here.reached / before.reached : 0;
+  });
+  const last = chain[chain.length - 1];
+  if (last.speedup === undefined || !last.depth) return;
+  draft.value = last.draft / last.depth;
+  row.value = Math.max(0, (last.verify - chain[0].verify) / last.depth);
+  overhead.value = Math.max(0, last.overhead - chain[0].overhead);
 }
 
 // -- worked examples -----------------------------------------------------------------------------------------------
@@ -197,9 +228,26 @@ const POWERS = [1, 4, 16, 64, 256];
 function hardware(body, feed, told) {
   let changed = () => {};
   const touch = () => changed();
-  const device = choice({ label: "device", options: DEVICES.map((name) => [name, name]), changed: touch });
+  const device = choice({ label: "device", options: DEVICES.map((name) => [name, name]), changed: () => seeing() });
   const size = choice({ label: "model", options: SIZES.map(([name], place) => [place, name]).sort((a, b) => (b[0] === 2) - (a[0] === 2)), changed: touch });
-  const bits = choice({ label: "weights", options: [[2, "16 bits"], [1, "8 bits"], [0.5, "4 bits"]], changed: touch });
+  const bits = choice({ label: "weights", options: [[2, "16 bits"], [1, "8 bits"], [0.5, "4 bits"], [4, "32 bits"]], changed: touch });
+  const source = h("p", { class: "hw-muted" });
+  let seen = null;
+  measuredMachines(feed, device.add);
+  async function seeing() {
+    const wanted = device.value;
+    try {
+      const found = wanted.startsWith("cost:") ? await machine(feed, wanted) : null;
+      if (device.value !== wanted) return;
+      const first = found && !size.measured;
+      seen = found;
+      if (first) { size.measured = true; size.add("measured", "the model it was measured with"); }
+      if (found) { size.value = "measured"; bits.value = String(found.sizes.bytes_per_weight); } else if (size.value === "measured") size.value = "2";
+      touch();
+    } catch (error) {
+      told(error.message);
+    }
+  }
   const context = slider({ label: "tokens of context", min: 0, max: 32768, step: 512, value: 2048, show: (v) => v.toLocaleString("en"), changed: touch });
   const nodes = slider({ label: "drafted tokens a step", min: 1, max: 64, step: 1, value: 16, show: String, changed: touch });
   const length = slider({ label: "acceptance length", min: 1, max: 6, step: 0.05, value: 2.5, show: (v) => v.toFixed(2), changed: touch });
@@ -211,11 +259,16 @@ function hardware(body, feed, told) {
     h("div", { class: "hw-learn-split" },
       h("div", { class: "hw-sliders" }, device.node, size.node, bits.node, context.node, nodes.node, length.node, draft.node),
       h("div", {}, verdict, facts, picture, legend([["main", "speedup with drafting"], ["limit", "plain decoding"]], h),
-        h("p", { class: "hw-muted" }, "The best case of the makers' data sheets. Real kernels are slower; what yours do is measured, not computed."))));
+        source)));
   changed = figure(feed, "roofline", () => {
-    const [, billions, layers, heads, kvHeads, width] = SIZES[size.value];
-    return { device: device.value, billions, layers, heads, kv_heads: kvHeads, head_width: width, bytes_per_weight: bits.value, context: context.value, nodes: nodes.value, length: length.value, draft: draft.value };
+    const [, billions, layers, heads, kvHeads, width] = SIZES[size.value === "measured" ? 2 : size.value];
+    const own = seen ? { bandwidth: seen.bandwidth, operations: seen.operations } : {};
+    const { parameters, cache_values, attention_width } = seen && size.value === "measured" ? seen.sizes : {};
+    if (parameters) Object.assign(own, { parameters, cache_values, attention_width });
+    return { ...own, device: seen ? seen.name : device.value, billions, layers, heads, kv_heads: kvHeads, head_width: width, bytes_per_weight: bits.value, context: context.value, nodes: nodes.value, length: length.value, draft: draft.value };
   }, (found) => {
+    setText(source, seen ? `As this cost curve saw it: ${(seen.bandwidth / 1e9).toPrecision(3)} GB read and ${(seen.operations / 1e9).toPrecision(3)} billion operations a second at most. Better kernels would show more.`
+      : "The best case of the makers' data sheets. Real kernels are slower; measure a cost curve on the Trees page and your own machine is in the list of devices.");
     setText(verdict, found.paying_batch >= 4096 ? "Drafting pays at every batch size up to 4,096."
       : found.paying_batch ? `Drafting pays up to ${found.paying_batch} sequences at once.` : "Drafting does not pay here, not even for a single sequence.");
     setText(facts, `Alone, a plain step takes at least ${found.plain_ms < 10 ? found.plain_ms.toFixed(2) : found.plain_ms.toFixed(0)} ms: ${found.reading_ms.toFixed(2)} ms of reading, ${found.computing_ms.toFixed(3)} ms of multiplying. ${found.free.toLocaleString("en")} drafted tokens would ride for free.`);
@@ -238,18 +291,29 @@ function typical(body, feed, told) {
   const delta = slider({ label: "delta", hint: "lowers the bar where the model is unsure", min: 0, max: 1, step: 0.01, value: 0.3, show: (v) => v.toFixed(2), changed: touch });
   const picture = h("div", {});
   const verdict = h("p", { class: "hw-learn-verdict" });
+  const shares = h("p", { class: "hw-muted", role: "status" });
+  const lines = h("div", {});
+  let run = "";
+  const picker = ownRuns(feed, (id) => { run = id; touch(); });
   body.append(h("p", {}, "Two rules keep the model's own law exactly: take what it would have taken, or accept in proportion to its probability. The typical rule does not: it accepts whatever is likely enough, and asks less where the model itself is unsure. It is faster at high temperature, and the text is no longer a sample of the model."),
-    h("div", { class: "hw-learn-split" }, h("div", { class: "hw-sliders" }, epsilon.node, delta.node),
-      h("div", {}, verdict, picture, legend([["main", "a token above this line is accepted"]], h))));
-  changed = figure(feed, "typical", () => ({ epsilon: epsilon.value, delta: delta.value }), (found) => {
+    h("div", { class: "hw-learn-split" }, h("div", { class: "hw-sliders" }, epsilon.node, delta.node, picker),
+      h("div", {}, verdict, shares, picture, lines)));
+  const draw = (found, points) => {
     const highest = Math.max(...found.curve.map(([, y]) => y));
     setText(verdict, `Where the model is sure, a token needs ${percent(highest)}; at an entropy of 3 nats (about 20 equally likely tokens) ${(100 * at(found.curve, 3)).toFixed(1)} %.`);
-    const top = Math.max(0.05, highest * 1.25);
+    const top = points.length ? 1 : Math.max(0.05, highest * 1.25);
+    lines.replaceChildren(legend([["main", "a token above this line is accepted"]], h));
     picture.replaceChildren(lineChart({
-      label: verdict.textContent, curves: [{ kind: "main", name: "threshold", points: found.curve }],
+      label: verdict.textContent, curves: [{ kind: "main", name: "threshold", points: found.curve }], points,
       x: { label: "how unsure the model is: entropy in nats", from: 0, to: 8, ticks: [0, 2, 4, 6, 8], text: String },
       y: { label: "probability needed", from: 0, to: top, ticks: ticks(0, top), text: (value) => `${Number((100 * value).toFixed(1))} %` },
     }));
+  };
+  changed = figure(feed, "typical", () => ({ epsilon: epsilon.value, delta: delta.value }), async (found) => {
+    const wanted = run;
+    const own = wanted ? await feed.ask(`/headway/learn/runs/${wanted}?${new URLSearchParams({ epsilon: found.asked.epsilon, delta: found.asked.delta })}`) : null;
+    setText(shares, own ? `Of the ${own.of.toLocaleString("en")} drafted tokens that this run looked at, ${percent(own.inside)} lie above the line; the run's own rule accepted ${percent(own.accepted)}.` : "");
+    draw(found, own ? own.points.map(([x, y, inside]) => ({ x, y, inside })) : []);
   }, told);
 }
 
