@@ -18,7 +18,15 @@ from backend.jobs.context import JobContext
 from backend.jobs.locks import only_one
 from backend.targets.target import FINAL, Target
 from backend.training import shards
-from backend.training.captures import TEXTS, TokenizedAnswer, Wanted, answers_digest, read_manifest, serving
+from backend.training.captures import (
+    TEXTS,
+    TokenizedAnswer,
+    Wanted,
+    answers_digest,
+    read_manifest,
+    serving,
+    text_digests,
+)
 from backend.training.features import FeatureStore, capture, feature_folder, usable_answers
 from backend.training.known_targets import KnownTarget, remember_target
 from backend.training.online import OnlinePositions, OnlineTexts
@@ -59,7 +67,7 @@ def _cached(
     own = _own_folder(context, target, answers, config, what, learner)
     for folder in sorted(serving(own.parent, wanted_by(learner, target, answers)), key=lambda one: one != own):
         try:
-            found = _opened(folder, learner)
+            found = _opened(folder, learner, usable_answers(target, answers))
         except HeadwayError:
             continue  # damaged since its manifest was written
         if folder != own:
@@ -70,9 +78,11 @@ def _cached(
 
 def wanted_by(learner: Learner, target: Target, answers: Sequence[TokenizedAnswer]) -> Wanted:
     """What a capture must hold to serve this learner."""
+    usable = usable_answers(target, answers)
     return Wanted(
         weights_id=target.identity.weights_id,
-        answers=answers_digest(usable_answers(target, answers)),
+        answers=answers_digest(usable),
+        each=text_digests(usable),
         layers=frozenset(learner.reads) - {FINAL},
         texts=bool(learner.reads),
         made_by=shards.makes(target),
@@ -95,13 +105,13 @@ def _own_folder(
     return feature_folder(context.settings.features, target, answers)
 
 
-def _opened(folder: Path, learner: Learner) -> Cached:
-    """What the learner reads of a capture that serves it. Raises HeadwayError when it is damaged."""
+def _opened(folder: Path, learner: Learner, answers: Sequence[TokenizedAnswer]) -> Cached:
+    """What the learner reads of a capture that serves it, of these answers. Raises HeadwayError when it is damaged."""
     if learner.reads:
-        return TextFeatureStore(folder, learner.reads)
+        return TextFeatureStore(folder, learner.reads, answers)
     manifest = read_manifest(folder) or {"header": {}}
     if manifest["header"].get("kind") == TEXTS:
-        return PositionsOfTexts(TextFeatureStore(folder, (FINAL,)), learner.wants_ahead)
+        return PositionsOfTexts(TextFeatureStore(folder, (FINAL,), answers), learner.wants_ahead)
     return FeatureStore(folder, learner.wants_ahead)
 
 

@@ -1,5 +1,5 @@
 """Which captures of a target's states lie in a folder, and which of them serve a learner: one that holds more layers
-than are read holds those too, and whole texts hold the positions of their answers.
+than are read holds those too, whole texts hold the positions of their answers, and many texts hold any part of them.
 
 Looks at manifests, never at states. Torch-free, so that a plan can ask as a training does. Knows no drafter: it is told
 layers.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ TEXTS: Final = "texts"  # kind of a capture of whole texts; one of single positi
 #: What a capture was made in before its manifest said so: found again in the folder's name.
 _DTYPES: Final = ("torch.float32", "torch.bfloat16", "torch.float16")
 _DEVICES: Final = ("cpu", "cuda", "mps")
+_TEXTS_FILE: Final = "texts.json"  #: beside a manifest of whole texts: what stands where, see text_digests
 _ONCE: Final = ("dtype", "device")  # told by every capture; anything else only where there is something to tell
 
 
@@ -43,9 +45,28 @@ def answers_digest(answers: Sequence[TokenizedAnswer]) -> str:
     return digest.hexdigest()
 
 
+def text_digests(answers: Sequence[TokenizedAnswer]) -> list[str]:
+    """A short digest of each, in order; the same for the same tokens."""
+    told = (json.dumps([list(answer.prompt_ids), list(answer.answer_ids)]) for answer in answers)
+    return [hashlib.sha256(text.encode()).hexdigest()[:20] for text in told]
+
+
+def write_texts(folder: Path, digests: Sequence[str]) -> None:
+    """Keep what texts a capture holds, in their order, so that one of some of them finds it."""
+    (folder / _TEXTS_FILE).write_text(json.dumps(list(digests)), encoding="utf-8")
+
+
+def read_texts(folder: Path) -> list[str]:
+    """What `write_texts` kept; [] where nothing is, or damaged: then the capture serves whole or not at all."""
+    try:
+        return [str(one) for one in json.loads((folder / _TEXTS_FILE).read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
 @dataclass(frozen=True)
 class Wanted:
-    """States to learn from: of these answers (their digest), by a target with these weights.
+    """States to learn from: of these answers (their digest and those of each), by a target with these weights.
 
     layers: those that must be there beside the last hidden state. texts: they are needed at every token of whole texts;
     else at the answers' positions alone. made_by: dtype, device and so on as `made_in` gives them; of a plan, whatever
@@ -57,10 +78,13 @@ class Wanted:
     layers: frozenset[int]
     texts: bool
     made_by: Mapping[str, str]
+    each: Sequence[str] = ()
 
 
 def serving(parent: Path, wanted: Wanted) -> list[Path]:
-    """Complete captures right below `parent` that hold all that is wanted, the one with the fewest layers first."""
+    """Complete captures right below `parent` that hold all that is wanted: of just these answers before of more, and of
+    those with the fewest layers first.
+    """
     found = []
     for path in parent.glob(f"*/{MANIFEST}"):
         try:
@@ -68,18 +92,26 @@ def serving(parent: Path, wanted: Wanted) -> list[Path]:
         except HeadwayError:
             continue  # somebody else's damage
         if manifest is not None and _serves(path.parent, manifest, wanted):
-            found.append((len(manifest["header"].get("reads", ())), path.parent.name, path.parent))
-    return [folder for _, _, folder in sorted(found)]
+            header = manifest["header"]
+            more = header["answers"] != wanted.answers
+            found.append((more, len(header.get("reads", ())), path.parent.name, path.parent))
+    return [folder for *_, folder in sorted(found)]
 
 
 def _serves(folder: Path, manifest: Mapping[str, Any], wanted: Wanted) -> bool:
     header = manifest.get("header", {})
-    if (header.get("weights_id"), header.get("answers")) != (wanted.weights_id, wanted.answers):
+    if header.get("weights_id") != wanted.weights_id:
         return False
     texts = header.get("kind") == TEXTS
+    if header.get("answers") != wanted.answers and not (texts and _held(wanted.each, read_texts(folder))):
+        return False
     if (wanted.texts and not texts) or not wanted.layers <= {*header.get("reads", ()), FINAL}:
         return False
     return _made_alike(made_in(folder, manifest), wanted.made_by) and seems_complete(folder, manifest)
+
+
+def _held(each: Sequence[str], there: Sequence[str]) -> bool:
+    return bool(each) and not Counter(each) - Counter(there)
 
 
 def _made_alike(made: Mapping[str, str], wanted: Mapping[str, str]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +23,7 @@ from backend.drafters.sizes import LayerWeights
 from backend.errors import HeadwayError
 from backend.targets.checkpoint import read_json, stored_tensors
 from backend.targets.sources import SourceKind, TargetSource, resolve_source
-from backend.training.captures import Wanted, answers_digest, serving
+from backend.training.captures import Wanted, answers_digest, serving, text_digests
 from backend.training.known_targets import KnownTarget
 from backend.training.planner import AnswerFacts, Planned, Speed, TargetFacts, padded_tokens
 from backend.training.split import split_held_out
@@ -107,10 +108,14 @@ def with_captures(
     settings = config.drafter
     layers, texts = settings.layers_read(num_layers), bool(settings.states_a_token)
 
-    def there(digest: str) -> bool:
-        return bool(serving(parent, Wanted(known.weights_id, digest, layers, texts, known.made_by)))
+    def there(digest: str, each: Sequence[str]) -> bool:
+        return bool(serving(parent, Wanted(known.weights_id, digest, layers, texts, known.made_by, each)))
 
-    return replace(answers, captured=there(answers.digest), held_out_captured=there(answers.held_out_digest))
+    return replace(
+        answers,
+        captured=there(answers.digest, answers.each),
+        held_out_captured=there(answers.held_out_digest, answers.held_out_each),
+    )
 
 
 @lru_cache(maxsize=1)
@@ -152,6 +157,8 @@ def _answer_facts(path: Path, held_out: float, max_context: int, changed: int, s
         held_out_text_tokens=sum(map(_length, held)),
         digest=answers_digest(trained),
         held_out_digest=answers_digest(held),
+        each=tuple(text_digests(trained)),
+        held_out_each=tuple(text_digests(held)),
     )
 
 

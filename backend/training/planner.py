@@ -75,7 +75,8 @@ class TargetFacts:
 class AnswerFacts:
     """Answers as training splits them. Positions are tokens that are learned from; `tokens` are what a capture reads,
     prompts and padding included; `text_tokens` are prompts and answers without padding. Digests are those of
-    captures.answers_digest; `captured`: a complete capture is there that serves (training/plan_facts.py).
+    captures.answers_digest, `each` and `held_out_each` those of captures.text_digests; `captured`: a complete capture
+    is there that serves (training/plan_facts.py).
     """
 
     answers: int
@@ -87,6 +88,8 @@ class AnswerFacts:
     held_out_text_tokens: int = 0
     digest: str = ""
     held_out_digest: str = ""
+    each: tuple[str, ...] = ()
+    held_out_each: tuple[str, ...] = ()
     captured: bool = False
     held_out_captured: bool = False
 

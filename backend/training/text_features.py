@@ -19,7 +19,15 @@ from backend.drafters.learning import SequenceBatch
 from backend.errors import Cancelled, HeadwayError
 from backend.targets.target import FINAL, Target
 from backend.training import shards
-from backend.training.captures import TEXTS, answers_digest, identity, made_in
+from backend.training.captures import (
+    TEXTS,
+    answers_digest,
+    identity,
+    made_in,
+    read_texts,
+    text_digests,
+    write_texts,
+)
 from backend.training.features import CaptureConfig, TokenizedAnswer, gathered, usable_answers
 from backend.training.order import TextOrder
 
@@ -51,6 +59,7 @@ def capture_texts(
     header, tokens = _header(target, usable, reads, config), sum(map(_length, usable))
     manifest = shards.start(folder, header, tokens, bytes_each, shards.makes(target))
     total, done = manifest["positions"], sum(shard["positions"] for shard in manifest["shards"])
+    write_texts(folder, text_digests(usable))
     progress(done, total)
     for texts in plan[len(manifest["shards"]) :]:
         tensors = _shard(target, texts, layers, config.batch_tokens, should_stop)
@@ -84,10 +93,14 @@ class _Text:
 
 class TextFeatureStore(TextOrder):
     """Features in a folder, memory-mapped. `reads`: what is read of the layers that are there; None: all, in the order
-    they were asked for. Raises HeadwayError when the folder is incomplete, damaged, or without one of these layers.
+    they were asked for. `answers`: only these, in this order; None: all that are there.
+
+    Raises HeadwayError when the folder is incomplete, damaged, or without one of these layers or answers.
     """
 
-    def __init__(self, folder: Path, reads: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, folder: Path, reads: Sequence[int] | None = None, answers: Sequence[TokenizedAnswer] | None = None
+    ) -> None:
         manifest = shards.complete(folder)
         there = [int(layer) for layer in manifest["header"]["reads"]]
         self.reads = tuple(there if reads is None else reads)
@@ -96,6 +109,9 @@ class TextFeatureStore(TextOrder):
         self.weights_id = str(manifest["header"]["weights_id"])
         self.made_by = made_in(folder, manifest)
         self.header: dict[str, Any] = manifest["header"]
+        part = answers is not None and answers_digest(answers) != self.header["answers"]
+        if answers is not None and part:
+            self.header = self.header | {"answers": answers_digest(answers)}
         self.fingerprint = identity(self.header, self.made_by, self.reads)
         self.content = shards.content(manifest)  #: what runs of earlier versions were checked against
         self._tokens: list[Tensor] = []  # int32 [P] each
@@ -111,6 +127,8 @@ class TextFeatureStore(TextOrder):
             for length, prompt in zip(lengths, prompts, strict=True):
                 self._texts.append(_Text(number, start, length, prompt))
                 start += length
+        if answers is not None and part:
+            self._texts = _chosen(folder, self._texts, text_digests(answers))
         super().__init__([text.length for text in self._texts])
 
     def __len__(self) -> int:
@@ -161,6 +179,17 @@ class TextFeatureStore(TextOrder):
         Told from the first tokens of the folder.
         """
         return {layer: size_of_states(self._states[0][layer][:SAMPLE]) for layer in self.reads}
+
+
+def _chosen(folder: Path, texts: Sequence[_Text], wanted: Sequence[str]) -> list[_Text]:
+    """Those of `texts` with these digests, in their order; a text that stands there twice is taken once each time."""
+    places: dict[str, list[_Text]] = {}
+    for digest, text in zip(reversed(read_texts(folder)), reversed(texts), strict=False):
+        places.setdefault(digest, []).append(text)
+    try:
+        return [places[digest].pop() for digest in wanted]
+    except (KeyError, IndexError):
+        raise HeadwayError(f"The features in {folder} do not hold all of these answers; capture them again.") from None
 
 
 def size_of_states(states: Tensor) -> tuple[float, float]:

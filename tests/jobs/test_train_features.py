@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import app
+from backend.data.answers import pack_answers, unpack_answers
 from backend.drafters.checkpoint import read_meta
 from backend.drafters.families import DEFAULT_FAMILY
 from backend.jobs.configs import TrainJobConfig
@@ -16,6 +17,7 @@ from backend.training.captures import MANIFEST
 from backend.training.known_targets import known_target
 from backend.training.plan_facts import answer_facts, target_facts, with_captures
 from backend.training.planner import Speed, plan
+from backend.training.split import split_held_out
 from tests.jobs.test_train_families import PAIR, SHORT, home, run
 from tests.jobs.test_train_job import made_up_answers
 
@@ -64,6 +66,29 @@ def test_one_capture_serves_all_families(capsys: pytest.CaptureFixture[str], hom
         assert foretold > 0 and "read the answers" in phases
     assert run(capsys, *SHORT, *PAIR, *common, "--family", "eagle3", "--reads", "0,2")[0] == 0
     assert len(feature_folders(settings.features)) == 4
+
+
+def test_a_capture_serves_any_part_of_its_answers(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    answers, settings = made_up_answers(home / "all.npz"), Settings(home / "home", home / "cache")
+    trained, held_out = split_held_out(unpack_answers(answers), 0.2)
+    pack_answers([*held_out, *trained[2:8]], home / "part.npz")
+    common = ("--tree", "chain", "--held-out", "0.2", "--no-store")
+    code, all_of_them, err = run(capsys, *SHORT, *common, *PAIR, "--family", "eagle3", "--answers", str(answers))
+    assert (code, err) == (0, "") and len(feature_folders(settings.features)) == 2
+    for family, words in {"eagle3": PAIR, "medusa": ("--num-heads", "2")}.items():
+        asked = (*SHORT, *common, *words, "--family", family)
+        code, part, err = run(capsys, *asked, "--answers", str(home / "part.npz"))
+        assert (code, err) == (0, ""), family
+        learned = [read_meta(Path(done["out"])).numbers["training_positions"] for done in (all_of_them, part)]
+        assert learned == [30 * len(trained), 30 * 6]
+    assert len(feature_folders(settings.features)) == 2, "nobody captured again"
+    facts = answer_facts(home / "part.npz", 0.2, 512)
+    known = known_target(settings.cache, "tiny-llama", None, None)
+    config = TrainJobConfig.model_validate({
+        "target": "tiny-llama", "answers": str(home / "part.npz"), "drafter": {"family": "eagle3"},
+    })  # fmt: skip
+    facts = with_captures(facts, config, target_facts("tiny-llama").num_layers, settings.features, known)
+    assert facts.captured and facts.held_out_captured
 
 
 def test_it_is_said_whose_capture_is_used(capsys: pytest.CaptureFixture[str], home: Path) -> None:

@@ -15,6 +15,7 @@ from backend.targets.target import FINAL, Target
 from backend.training.features import CaptureConfig, FeatureStore, capture
 from backend.training.order import TextOrder
 from backend.training.text_features import TextFeatureStore, capture_texts, text_feature_folder
+from backend.training.text_positions import PositionsOfTexts
 from tests.drafters.stand_ins import tiny_target
 from tests.training.test_features import Pair, pairs
 
@@ -136,3 +137,25 @@ def test_positions_can_hold_the_states_that_follow(target: Target, tmp_path: Pat
     plain = FeatureStore(tmp_path).batch(torch.arange(4), 3)
     assert plain.ahead is None
     assert torch.equal(batch.ahead[0], plain.hidden[2:4]) and torch.equal(batch.ahead[1], plain.hidden[1:3])
+
+
+def test_a_part_of_the_texts_is_what_a_capture_of_them_alone_would_be(target: Target, tmp_path: Path) -> None:
+    answers = pairs()
+    part = [answers[5], answers[1], answers[6], answers[1]]
+    capture_texts(target, [*answers, answers[1]], READS, tmp_path / "all", SMALL)
+    alone = capture_texts(target, part, READS, tmp_path / "alone", SMALL)
+    found = TextFeatureStore(tmp_path / "all", READS, part)
+    assert (found.num_texts, len(found), found.fingerprint) == (4, len(alone), alone.fingerprint)
+    for ours, theirs in zip(found.in_order(64), alone.in_order(64), strict=True):
+        assert ours.tolist() == theirs.tolist()
+        batch, expected = found.batch(ours, 0), alone.batch(theirs, 0)
+        assert batch.tokens.equal(expected.tokens) and batch.learn.equal(expected.learn)
+        torch.testing.assert_close(batch.states, expected.states, atol=5e-3, rtol=5e-3)
+    positions, expected = PositionsOfTexts(found), PositionsOfTexts(alone)
+    assert positions.fingerprint == expected.fingerprint and len(positions) == len(expected)
+    everything = torch.arange(len(expected))
+    torch.testing.assert_close(positions.states(everything), expected.states(everything), atol=5e-3, rtol=5e-3)
+    with pytest.raises(HeadwayError, match="do not hold all of these answers"):
+        TextFeatureStore(tmp_path / "alone", READS, answers[:2])
+    with pytest.raises(HeadwayError, match="do not hold all of these answers"):
+        TextFeatureStore(tmp_path / "alone", READS, [answers[5], answers[5]])
