@@ -54,6 +54,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_prompt_arguments(parser, limit=20, new_tokens=64)
     parser.add_argument(
+        "--pairs", nargs="+", metavar="DRAFTER[|TREE]",
+        help="what is compared, in place of the usual eight, such as builtin-eagle3|eagle2",
+    )  # fmt: skip
+    parser.add_argument(
         "--batch", type=int, default=8, help="rows our loop decodes at once; generate takes one at a time"
     )
     args = parser.parse_args()
@@ -72,7 +76,8 @@ def main() -> None:
         generate_ms(reference, ids, args.max_new_tokens)[0] for ids in tqdm(prompts, "generate", file=sys.stderr)
     ]
     rows: list[dict[str, Any]] = []
-    for template, tree in tqdm(CONFIGURATIONS, "drafters", file=sys.stderr):
+    pairs = [(one.split("|")[0], one.partition("|")[2] or None) for one in args.pairs or ()]
+    for template, tree in tqdm(pairs or CONFIGURATIONS, "drafters", file=sys.stderr):
         spec = template.format(target=args.target)
         drafter, _ = load_drafter(spec, target, parse_any_tree(tree) if tree else None, open_target=open_draft_model)
         settings = DecodeSettings(args.max_new_tokens, Rule("greedy"))
