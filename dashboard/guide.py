@@ -14,6 +14,7 @@ from dashboard.presenters.guide import (
     Measured,
     from_equality_file,
     from_evaluation,
+    from_families_file,
     from_speed_file,
     guide_view,
     own_results,
@@ -21,6 +22,7 @@ from dashboard.presenters.guide import (
 from dashboard.runs import PERSONS_ERRORS
 
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
+READERS = {"families": from_families_file, "equality": from_equality_file}
 LOOKED_BACK = 6  #: evaluations that are searched
 
 
@@ -44,5 +46,5 @@ def _measured_by_us(folder: Path) -> list[Measured]:
     found: list[Measured] = []
     for kind, path in own_results(folder):
         data = json.loads(path.read_text(encoding="utf-8"))
-        found += from_speed_file(path.name, data) if kind == "speed" else from_equality_file(data)
+        found += from_speed_file(path.name, data) if kind == "speed" else READERS[kind](data)
     return found

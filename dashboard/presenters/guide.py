@@ -19,7 +19,7 @@ from backend.guide import Guide
 from backend.jobs.kinds import JOB_KINDS
 
 MOST: Final = 3  #: measurements shown of a family
-FAMILY_OF: Final[Mapping[str, str]] = {"builtin-medusa": "medusa", "ngram": "ngram"}  #: of drafters without a folder
+BUILT_IN: Final = "builtin-"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def from_evaluation(job_id: str, setup: Mapping[str, Any], rows: Iterable[Row]) 
 def from_speed_file(name: str, data: Mapping[str, Any]) -> list[Measured]:
     """The project's own speed measurements: the mean over sets of the tree that was named first."""
     asked = data["conditions"]
-    family = FAMILY_OF.get(str(asked["drafter"]))
+    family = family_of(str(asked["drafter"]))
     rows = [row for row in data["rows"] if row["tree"] == data["rows"][0]["tree"] and row["set"] != MEAN]
     if family is None or not rows:
         return []
@@ -68,13 +68,36 @@ def from_equality_file(data: Mapping[str, Any]) -> list[Measured]:
     """Acceptance lengths of the project's comparison with `generate`; a target that drafts for itself is none."""
     asked, found = data["conditions"], []
     for row in data["rows"]:
-        family = FAMILY_OF.get(str(row["drafter"]))
+        family = family_of(str(row["drafter"]))
         if family is None or row["tree"] is not None or not row["steps"]:
             continue
         count = row["equal"] + row["ties"] + row["mismatches"]
         words = f"{row['drafter']} on {asked['target']}, {count} prompts, T 0, batch {asked['batch']}"
         found.append(Measured(family, 1 + row["accepted"] / row["steps"], None, words, ""))
     return found
+
+
+def from_families_file(data: Mapping[str, Any]) -> list[Measured]:
+    """The project's own board of all families: each drafter's tree, over all sets, at the lowest temperature."""
+    asked, found = data["conditions"], []
+    whole = [row for row in data["rows"] if row["set"] == MEAN or len(asked["prompts"]) == 1]
+    for contender in dict.fromkeys(row["contender"] for row in whole):
+        spec, _, tree = contender.partition("|")
+        family = family_of(spec)
+        if family is None or tree == "chain":
+            continue
+        row = min((row for row in whole if row["contender"] == contender), key=lambda one: float(one["temperature"]))
+        prompts = f"{asked['limit']} prompts of each of {len(asked['prompts'])} sets"
+        words = f"{spec} on {asked['target']}, {asked['nodes']} nodes, {prompts}, T {row['temperature']:g}"
+        found.append(Measured(family, row["acceptance_length"], row["speedup"], f"{words}, {asked['device']}", ""))
+    return found
+
+
+def family_of(spec: str) -> str | None:
+    """The family of a drafter that comes with Headway; None for any other."""
+    if spec.startswith(BUILT_IN):
+        return spec.removeprefix(BUILT_IN)
+    return spec if spec == "ngram" else None
 
 
 def guide_view(guide: Guide, glossary: Glossary, measured: Sequence[Measured]) -> dict[str, Any]:
@@ -136,5 +159,5 @@ def _words(value: Any) -> str:
 def own_results(folder: Path) -> list[tuple[str, Path]]:
     """(kind, file) of the project's measurements that tell something of a family; none where the folder is missing."""
     speeds = [("speed", path) for path in sorted(folder.glob("speed-*.json"), reverse=True)]
-    equality = folder / "equality.json"
-    return [*speeds, *([("equality", equality)] if equality.is_file() else [])]
+    files = [("families", folder / "families.json"), *speeds, ("equality", folder / "equality.json")]
+    return [(kind, path) for kind, path in files if path.is_file()]

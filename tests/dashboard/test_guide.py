@@ -23,6 +23,7 @@ from dashboard.presenters.guide import (
     explained,
     from_equality_file,
     from_evaluation,
+    from_families_file,
     from_speed_file,
     guide_view,
 )
@@ -149,3 +150,16 @@ def test_the_choosers_figure_names_the_families() -> None:
     found = figure("choose", [("adapters", "many"), ("batch", "2")])
     assert found["families"][0]["family"] == "ngram" and found["families"][0]["reasons"][0]["link"].startswith("/")
     assert found["asked"]["batch"] == 2
+
+
+def test_the_board_of_families_gives_each_its_tree_over_all_sets() -> None:
+    def row(contender: str, place: str, temperature: float, length: float) -> dict[str, Any]:
+        figures = {"temperature": temperature, "acceptance_length": length, "speedup": 1.2}
+        return {"contender": contender, "set": place, **figures}
+
+    rows = [row(one, MEAN, 0.0, 1.9) for one in ("plain", "builtin-eagle3|chain", "mine|grown")]
+    rows += [row("builtin-eagle3|grown", place, t, 2 + t) for place in ("qa", MEAN) for t in (1.0, 0.0)]
+    about = {"prompts": ["qa.jsonl", "sum.jsonl"], "limit": 3, "nodes": 16, "target": "smollm2-135m", "device": "cpu"}
+    found = from_families_file({"conditions": about, "rows": rows})
+    words = "builtin-eagle3 on smollm2-135m, 16 nodes, 3 prompts of each of 2 sets, T 0, cpu"
+    assert found == [Measured("eagle3", 2.0, 1.2, words, "")]
