@@ -22,7 +22,8 @@ def check_race(request: RaceRequest) -> None:
     """Raise HeadwayError for what can be known to be wrong before anything is loaded."""
     lanes = request.lanes
     if not FEWEST_LANES <= len(lanes) <= len(LANES):
-        change = "add one" if len(lanes) < FEWEST_LANES else f"remove {len(lanes) - len(LANES)}"
+        missing = FEWEST_LANES - len(lanes)
+        change = f"add {missing}" if missing > 0 else f"remove {len(lanes) - len(LANES)}"
         raise HeadwayError(f"A race has {FEWEST_LANES} to {len(LANES)} lanes, but this one has {len(lanes)}; {change}.")
     if any((one.messages, one.raw_prompt) != (lanes[0].messages, lanes[0].raw_prompt) for one in lanes):
         raise HeadwayError("All lanes of a race answer the same prompt; give them one.")

@@ -112,7 +112,7 @@ def test_two_versions_are_in_memory_at_once_and_one_afterwards(engine: LocalEngi
 @pytest.mark.parametrize(
     ("lanes", "common", "sentence"),
     [
-        ((PLAIN,), {}, "A race has 2 to 4 lanes, but this one has 1; add one."),
+        ((PLAIN,), {}, "A race has 2 to 4 lanes, but this one has 1; add 1."),
         ((PLAIN, *({"tree": f"chain-{n}"} for n in range(1, 5))), {}, "but this one has 5; remove 1."),
         ((PLAIN, {}), {"text": " "}, "The prompt is empty; write at least one character."),
         (({}, PLAIN, {}), {}, "Lanes A and C would do the same; change one of them or remove it."),
