@@ -84,7 +84,10 @@ def test_lanes_are_named_by_what_tells_them_apart() -> None:
     assert names({"drafter": "none"}, {}, {"drafter": "/home/me/heads", "tree": "4x2x1", "max_depth": 2}) == [
         "plain decoding", "n-gram lookup", "heads · 4x2x1 · depth 2",
     ]  # fmt: skip
-    assert names({}, {"temperature": 0.7, "rule": "typical"}) == ["n-gram lookup · T 0", "n-gram lookup · T 0.7 · typical"]
+    assert names({}, {"temperature": 0.7, "rule": "typical"}) == [
+        "n-gram lookup · T 0",
+        "n-gram lookup · T 0.7 · typical",
+    ]
     assert names({}, {"target": "/models/tuned"}) == ["n-gram lookup · tiny-llama", "n-gram lookup · tuned"]
     assert names({}, {"tree": "[[0],[0,0],[0,0,0]]"})[1] == "n-gram lookup · [[0],[0,0],[0,0,0…"
 
@@ -121,7 +124,7 @@ def test_a_race_is_started_followed_and_looked_up_again(engine: ReplayEngine, ra
     over(engine, [lane["run"] for lane in started["lanes"]])
     assert races.view(started["race"]) == started
     standing = races.standing(started["race"])
-    assert standing is not None and standing["same"] is True and [row["num_tokens"] for row in standing["lanes"]][0] > 0
+    assert standing is not None and standing["same"] is True and standing["lanes"][0]["num_tokens"] > 0
 
 
 def test_a_race_that_goes_on_has_no_standing_and_can_be_stopped(store: Store) -> None:
