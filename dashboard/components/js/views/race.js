@@ -180,7 +180,7 @@ class Stage {
     this.lanes = h("div", { class: "hw-race-lanes" });
     const words = h("p", { class: "hw-legend" }, h("span", { class: "hw-token drafted" }, "drafted and accepted"), h("span", { class: "hw-token" }, "the target's own token"),
       h("span", { class: "hw-token differs" }, "differs from another lane's text"));
-    this.node = h("div", { class: "hw-race-stage", hidden: true }, this.banner,
+    this.node = h("div", { class: "hw-race-stage hw-tree", hidden: true }, this.banner,
       h("section", { class: "hw-card hw-race-board" }, this.prompt, this.headline, this.texts, this.tracks, this.player, this.link.node, h("p", { class: "hw-muted" }, CLOCKS)),
       this.lanes, h("div", { class: "hw-race-legends" }, words, legend()));
   }
