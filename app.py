@@ -21,6 +21,7 @@ from tools.openmp_env import openmp_env
 COMMANDS = {
     "serve": ("dashboard.serve", "open the dashboard (the default)"),
     "decode": ("backend.jobs.decode_command", "answer prompts and print the figures"),
+    "race": ("backend.jobs.race_command", "answer one prompt in two to four lanes that take turns; who is first"),
     "distill": ("backend.jobs.distill_command", "let the target answer prompts, as training data"),
     "train": ("backend.jobs.train_command", "train draft heads on distilled answers"),
     "joint": ("backend.jobs.joint_command", "train drafter and target together (Medusa-2, joint MTP): a new version"),

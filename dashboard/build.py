@@ -22,6 +22,7 @@ from dashboard.pages.frame import page_header
 from dashboard.pages.home import home_page
 from dashboard.pages.learn import learn_page
 from dashboard.pages.live import live_page
+from dashboard.pages.race import race_page
 from dashboard.pages.runs import runs_page
 from dashboard.pages.serve import serve_page
 from dashboard.pages.sweep import sweep_page
@@ -43,6 +44,7 @@ def pages(runs: Runs) -> list[tuple[str, str, Page]]:
     return [
         ("Home", "/", home_page),
         ("Live", "/live", lambda services, jobs: live_page(services, runs)),
+        ("Race", "/race", race_page),
         ("Data", "/data", data_page),
         ("Train", "/train", train_page),
         ("Evaluate", "/evaluate", evaluate_page),

@@ -33,6 +33,7 @@ from dashboard.pages.evaluate_tables import Tables, evaluation_routes
 from dashboard.pages.sweep_tables import Sweeps, sweep_routes
 from dashboard.presenters.guide import explained
 from dashboard.pulse import Pulse
+from dashboard.races import Races, race_routes
 from dashboard.run_table import RunTable
 from dashboard.run_table_routes import run_table_routes
 from dashboard.runs import Runs
@@ -87,6 +88,7 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         Route("/headway/runs/{run_id}/events", run_events(services.engine, heartbeat_s)),
         Route("/headway/runs/{run_id}/cancel", cancel, methods=["POST"]),
         Route("/headway/runs/{run_id}/share", share, methods=["POST"]),
+        *race_routes(Races(services)),
         *evaluation_routes(tables),
         *tree_routes(Trees(jobs)),
         *sweep_routes(Sweeps(jobs)),

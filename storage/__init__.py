@@ -25,6 +25,8 @@ from storage.patience import retrying
 from storage.records import (
     ArtifactRecord,
     DrafterRecord,
+    RaceLane,
+    RaceRecord,
     RunFilter,
     RunGroup,
     RunRecord,
@@ -53,6 +55,8 @@ __all__ = [
     "MetricRecord",
     "NotFoundError",
     "Orphan",
+    "RaceLane",
+    "RaceRecord",
     "RunFilter",
     "RunGroup",
     "RunRecord",

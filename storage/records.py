@@ -172,6 +172,23 @@ class RunRecord(RunSummary):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RaceLane:
+    """A lane of a race, counted from 0, and the run that answered in it."""
+
+    lane: int
+    run: RunSummary
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaceRecord:
+    """Runs that answered one prompt in turns. `lanes`: in their order; those whose run was deleted are missing."""
+
+    id: str
+    created_at: datetime
+    lanes: tuple[RaceLane, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunFilter:
     """Which runs to list; None means any.
 

@@ -7,7 +7,7 @@ ratios among them have the same definition as the properties of `RunSummary`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from storage import patterns
 from storage.columns import ExactText, JsonText
+from storage.errors import NotFoundError
 from storage.records import RunFilter, RunGroup, RunOrder, RunRecord, RunSort, RunSummary
 from storage.tables import DecodeRun, Version
 
@@ -63,6 +64,16 @@ def several(session: Session, run_ids: list[str]) -> dict[str, RunRecord]:
     """Those of some runs that there are, with all but their steps, by id."""
     rows = session.execute(_select(RunRecord).where(DecodeRun.id.in_(run_ids)))
     return {row.id: RunRecord(**_values(row)) for row in rows}
+
+
+def summaries_of(session: Session, run_ids: Sequence[str]) -> dict[str, RunSummary]:
+    """The lines of some runs by id. NotFoundError if one is not there."""
+    rows = session.execute(_select(RunSummary).where(DecodeRun.id.in_(run_ids)))
+    found = {row.id: RunSummary(**_values(row)) for row in rows}
+    for run_id in run_ids:
+        if run_id not in found:
+            raise NotFoundError(f"There is no run {run_id} in this store; list the runs to see their ids.")
+    return found
 
 
 def summaries(

@@ -10,6 +10,7 @@ The contract, which every database behind it keeps (one test suite runs for all)
 - Registering a version, drafter or dataset twice gives the same record; the first registration's description stays.
 - A run goes queued -> running -> finished | cancelled | failed | interrupted and never back. Of two calls that end the
   same run one succeeds, the other raises StoreError.
+- A race is the runs that are its lanes: when the last of them is deleted for good, the race is gone.
 - Steps are appended in chunks of 1 to 64 that continue each other without gap or overlap, to a running run only.
 - A job is leased by exactly one of several processes, and each lease gives it a new attempt number. A worker writes
   with that number: a write of an earlier attempt, or to a job that is not running, raises `StaleAttemptError` and
@@ -31,11 +32,12 @@ from storage.garbage import Orphan
 from storage.records import StoreUsage
 from storage.store_catalogue import CatalogueStore
 from storage.store_jobs import JobStore
+from storage.store_races import RaceStore
 from storage.store_runs import RunStore
 
 
-class Store(CatalogueStore, RunStore, JobStore):
-    """Versions, drafters, datasets, decode runs, jobs in one database. See the module for the contract."""
+class Store(CatalogueStore, RunStore, RaceStore, JobStore):
+    """Versions, drafters, datasets, decode runs, races, jobs in one database. See the module for the contract."""
 
     def prune_traces(self, *, keep_runs: int | None = None, max_bytes: int | None = None) -> list[str]:
         """Drop the oldest traces until at most `keep_runs` runs and `max_bytes` bytes of them are left.

@@ -129,6 +129,16 @@ class TraceChunk(Base):
     blob: Mapped[bytes] = mapped_column(LargeBinary)
 
 
+class RaceLane(Base):
+    """Which run answered in a lane of a race, counted from 0. A race is its lanes and has no row of its own."""
+
+    __tablename__ = "race_lanes"
+
+    race_id: Mapped[str] = mapped_column(ID, primary_key=True)
+    lane: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    run_id: Mapped[str] = mapped_column(ForeignKey("decode_runs.id", ondelete="CASCADE"), index=True, unique=True)
+
+
 class Dataset(Base):
     """A file of prompts or of answers, by content. The id is a hash of (kind, content_hash)."""
 

@@ -34,6 +34,11 @@ def check_request(request: DecodeRequest) -> None:
     wanted_tree(request)
     if request.json_schema is not None:
         check_schema(request.json_schema)
+    check_prompt(request)
+
+
+def check_prompt(request: DecodeRequest) -> None:
+    """Raise HeadwayError when there is nothing to answer, or two things."""
     if request.raw_prompt is not None and request.messages:
         raise HeadwayError("Give either a conversation or a raw prompt, not both.")
     text = request.raw_prompt if request.raw_prompt is not None else "".join(m.content for m in request.messages[-1:])

@@ -25,11 +25,19 @@ def drafting_costs(target: Target, drafters: Sequence[Drafter]) -> list[float]:
     return [statistics.median(step.draft_ms for step in _steps(target, drafter)) / plain for drafter in drafters]
 
 
-def _steps(target: Target, drafter: Drafter) -> list[StepTrace]:
+def warm_up(target: Target, drafter: Drafter) -> None:
+    """A few steps that nobody counts: the first ones of a drafter and tree choose kernels and fill caches.
+
+    Raises HeadwayError for a target whose context is too short for them.
+    """
+    _steps(target, drafter, 2)
+
+
+def _steps(target: Target, drafter: Drafter, count: int = STEPS) -> list[StepTrace]:
     prompt = list(target.tokenizer(TEXT)["input_ids"])
     found: list[StepTrace] = []
-    settings = DecodeSettings(max_new_tokens=8 * (STEPS + 1) + 1, ignore_eos=True)
-    for record in decode(target, drafter, [prompt], settings, cancelled=lambda: len(found) > STEPS):
+    settings = DecodeSettings(max_new_tokens=8 * (count + 1) + 1, ignore_eos=True)
+    for record in decode(target, drafter, [prompt], settings, cancelled=lambda: len(found) > count):
         if isinstance(record, StepTrace):
             found.append(record)
     return found[1:] or found

@@ -26,7 +26,7 @@ try:
 except ImportError:  # Windows: every dashboard has an engine of its own there
     fcntl = None  # type: ignore[assignment]
 
-LANGUAGE = 1  #: of the wire; an engine that speaks another one is not joined
+LANGUAGE = 2  #: of the wire; an engine that speaks another one is not joined
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from backend.bounds import BOUNDS
 
 RuleName = Literal["greedy", "rejection", "typical"]
+LANES = "ABCD"  #: the names of a race's lanes, so that there are four at most
+FEWEST_LANES = 2
 
 
 class Message(BaseModel):
@@ -68,6 +70,22 @@ class DecodeRequest(BaseModel):
         return value
 
 
+class RaceRequest(BaseModel):
+    """A request for each lane of a race: the same prompt, all else as one likes. What `race` refuses stands there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    lanes: tuple[DecodeRequest, ...]
+
+
+@dataclass(frozen=True)
+class Race:
+    """`runs`: the ids of the lanes' runs, in the order of the lanes."""
+
+    id: str
+    runs: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Event:
     """One thing that happened to a run; `seq` counts from 1 and never skips, so a page can resume after any of them.
@@ -104,6 +122,15 @@ class Engine(Protocol):
 
     def submit(self, request: DecodeRequest) -> str:
         """Queue a run; returns its id at once. Raises HeadwayError when the request cannot be right."""
+        ...
+
+    def race(self, request: RaceRequest) -> Race:
+        """Queue a race: each lane is a run with events and a record of its own, and their steps are taken in turns.
+
+        The next step is that of the lane whose own steps took least time so far. `cancel` and `share` take the race's
+        id as well. Raises HeadwayError for less than two or more than four lanes, two that would do the same, different
+        prompts, and whatever is wrong with one of them.
+        """
         ...
 
     def events(self, run_id: str, after: int = 0, timeout_s: float | None = None) -> Iterator[Event]:

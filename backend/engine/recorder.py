@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from backend.decoding.records import DecodeResult
 from backend.engine.keeper import Keeper, Kept
-from backend.engine.protocol import Event
+from backend.engine.protocol import Event, Race
 from storage import NotFoundError, RunRecord, RunResult, Store
 
 CHUNK = 64
@@ -44,6 +44,18 @@ class Recorder:
             self._store.create_run(run_id=self._run_id, **values)
 
         self._keeper.put(self._kept, write, len(json.dumps(values, default=str)))
+
+    def race(self, race: Race) -> None:
+        """That this run and others, created before, are the lanes of a race."""
+
+        def write(again: bool) -> None:
+            if again:
+                with suppress(NotFoundError):
+                    self._store.get_race(race.id)
+                    return
+            self._store.create_race(race.id, race.runs)
+
+        self._keeper.put(self._kept, write)
 
     def start(self, settings: dict[str, Any], register: Callable[[], tuple[str, str | None]]) -> None:
         """`register` gives the ids of version and drafter; see Store.start_run."""

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from backend.engine import wire
-from backend.engine.protocol import DecodeRequest, EngineStatus, Event
+from backend.engine.protocol import DecodeRequest, EngineStatus, Event, Race, RaceRequest
 from backend.errors import HeadwayError
 
 PATIENCE_S = 60.0  #: an answer takes no longer, even when the store has to wait for its turn
@@ -49,6 +49,10 @@ class RemoteEngine:
 
     def submit(self, request: DecodeRequest) -> str:
         return str(self._call("submit", request=request.model_dump()))
+
+    def race(self, request: RaceRequest) -> Race:
+        made = self._call("race", request=request.model_dump())
+        return Race(str(made["id"]), tuple(made["runs"]))
 
     def cancel(self, run_id: str) -> None:
         self._call("cancel", run_id=run_id)

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from backend.engine import wire
-from backend.engine.protocol import DecodeRequest, Engine, Event
+from backend.engine.protocol import DecodeRequest, Engine, Event, RaceRequest
 
 log = logging.getLogger(__name__)
 LAST_WORDS_S = 1.0  #: how long streams may take to say what came last when the server closes
@@ -36,6 +36,7 @@ class EngineServer:
         self.address = door.address
         self._calls: Mapping[str, Callable[[dict[str, Any]], Any]] = {
             "submit": lambda given: engine.submit(DecodeRequest.model_validate(given["request"])),
+            "race": lambda given: asdict(engine.race(RaceRequest.model_validate(given["request"]))),
             "cancel": lambda given: engine.cancel(given["run_id"]),
             "share": lambda given: engine.share(given["run_id"]),
             "status": lambda given: asdict(engine.status()),

@@ -10,22 +10,21 @@ import itertools
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from typing import Any
 
-from backend.decoding.loop import decode
-from backend.decoding.records import DecodeResult, Detail, StepTrace
-from backend.drafters.plain.drafter import PlainDrafter
-from backend.engine.conditions import asked, check_request, conditions, context_of, decode_settings, encode_request
+from backend.engine.conditions import asked, check_request
 from backend.engine.keeper import Keeper, Kept
 from backend.engine.lease import Holder, holder_of, try_lease
 from backend.engine.machine import Monitor
-from backend.engine.protocol import DecodeRequest, EngineStatus, Event
-from backend.engine.recorder import Recorder, replay, result_data, stored_result
+from backend.engine.protocol import LANES, DecodeRequest, EngineStatus, Event, Race, RaceRequest
+from backend.engine.race import Benches, check_race, get_ready, naming, take_turns
+from backend.engine.recorder import Recorder, replay
 from backend.engine.remember import register_drafter, register_version
 from backend.engine.run_log import RunLog
+from backend.engine.running import Last, Run, Running
 from backend.engine.turns import Turn, Turns
 from backend.engine.workbench import Workbench, give_back_memory, lease_place, offered_drafters
 from backend.errors import HeadwayError
@@ -37,23 +36,7 @@ from storage.identifiers import new_id
 
 KEPT_LOGS = 64  #: finished runs whose events stay in memory; older ones are read from the store
 BATCH = 64  #: stored events handed over at once
-PLAIN_TOKENS = 12  #: plain steps measured after a run, for the comparison in the same turn
 LAST_WRITES_S = 3.0  #: what runs that wait for the database get when the engine closes
-
-Last = tuple[str, dict[str, Any]]  #: kind and data of a run's last event
-
-
-@dataclass
-class _Run:
-    request: DecodeRequest
-    log: RunLog
-    recorder: Recorder | None  #: None: nothing is remembered past the process
-    cancel: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def waits(self) -> bool:
-        """Whether it is still to be stored."""
-        return self.recorder is not None and self.recorder.waits
 
 
 class LocalEngine:
@@ -79,7 +62,7 @@ class LocalEngine:
         self._side: Workbench | None = None  # on the CPU, for runs beside somebody else who has the device
         self._place = lease_place(device)
         self._monitor = Monitor(settings.home)
-        self._runs: OrderedDict[str, _Run] = OrderedDict()
+        self._runs: OrderedDict[str, Run] = OrderedDict()
         self._lock = threading.Lock()  # of the runs; never held while asking for turns
         self._turns = Turns(self._other_program, self._tell_place)
         self._unmarked: dict[str, str] = {}  # failed runs that the store doesn't know to have failed, and why
@@ -95,17 +78,45 @@ class LocalEngine:
 
     def submit(self, request: DecodeRequest) -> str:
         check_request(request)
-        run_id = new_id()
-        run = _Run(request, RunLog(run_id), self._created(run_id, request))
+        run = self._made(request)
+        self._queue([run])
+        return run.id
+
+    def race(self, request: RaceRequest) -> Race:
+        check_race(request)
+        race_id = new_id()
+        runs: list[Run] = []
+        try:
+            for letter, lane in zip(LANES, request.lanes, strict=False):
+                runs.append(self._made(lane, {"race": race_id, "lane": letter}))
+            race = Race(race_id, tuple(run.id for run in runs))
+            if (recorder := runs[-1].recorder) is not None:
+                recorder.race(race)
+                recorder.settle()
+        except Exception:
+            for run in runs:  # a race of which not all could be stored does not begin
+                with suppress(StoreError):
+                    self._end_waiting(run)
+            raise
+        self._queue(runs)
+        return race
+
+    def _queue(self, runs: Sequence[Run]) -> None:
+        """To the end of the line: a run, or the lanes of a race, which have one turn."""
         with self._lock:
-            self._runs[run_id] = run
+            self._runs |= {run.id: run for run in runs}
             self._forget_old()
         try:
-            self._turns.add(run_id, request.when_busy == "share")
+            self._turns.add(runs[0].turn, runs[0].request.when_busy == "share")
         except HeadwayError:  # closed meanwhile
-            self._end_waiting(run)
+            for run in runs:
+                self._end_waiting(run)
             raise
-        return run_id
+
+    def _with_turn(self, turn_id: str) -> list[Run]:
+        """The runs that wait as `turn_id`: one, or the lanes of a race in their order."""
+        with self._lock:
+            return [run for run in self._runs.values() if run.turn == turn_id]
 
     def events(self, run_id: str, after: int = 0, timeout_s: float | None = None) -> Iterator[Event]:
         return itertools.chain.from_iterable(self.batches(run_id, after, timeout_s))
@@ -122,15 +133,19 @@ class LocalEngine:
 
     def cancel(self, run_id: str) -> None:
         with self._lock:
-            run = self._runs.get(run_id)
-        if run is None:
-            return
-        run.cancel.set()
-        if self._turns.withdraw(run_id):
-            self._end_waiting(run)
+            meant = [run for run in self._runs.values() if run_id in (run.id, run.turn)]
+        for run in meant:
+            run.cancel.set()
+        for turn_id in {run.turn for run in meant}:
+            runs = self._with_turn(turn_id)  # a race that waits goes with its last lane
+            if all(run.cancel.is_set() for run in runs) and self._turns.withdraw(turn_id):
+                for run in runs:
+                    self._end_waiting(run)
 
     def share(self, run_id: str) -> None:
-        self._turns.share(run_id)
+        with self._lock:
+            run = self._runs.get(run_id)
+        self._turns.share(run.turn if run is not None else run_id)
 
     def status(self) -> EngineStatus:
         busy, running, bench = self._turns.busy(), self._turns.running, self._bench
@@ -184,10 +199,8 @@ class LocalEngine:
         ours = found is not None and found.kind == "engine" and found.pid == os.getpid()
         return None if ours else found
 
-    def _tell_place(self, run_id: str, data: dict[str, Any]) -> None:
-        with self._lock:
-            run = self._runs.get(run_id)
-        if run is not None:
+    def _tell_place(self, turn_id: str, data: dict[str, Any]) -> None:
+        for run in self._with_turn(turn_id):
             run.log.append("queued", data)
 
     # -- the worker
@@ -204,107 +217,96 @@ class LocalEngine:
                 self._have_turn(turn)
 
     def _have_turn(self, turn: Turn) -> None:
-        with self._lock:
-            run = self._runs[turn.run_id]
+        runs = self._with_turn(turn.run_id)
         try:
-            last = self._decode_in_turn(turn, run)
-        except (HeadwayError, StoreError) as error:
-            last = self._fail(run, str(error))
-        except Exception as error:  # a fault of ours: the run fails, the engine lives on
-            fault = f"Headway failed inside ({type(error).__name__}: {str(error)[:200]}); please report it."
-            last = self._fail(run, fault)
+            told = self._decode_in_turn(turn, runs)
+        except Exception as error:
+            told = [(run, self._failed(run, error)) for run in runs if not run.log.over]
         self._turns.done()
-        if last is not None:  # said when the device is free again, so that whoever hears it finds it so
+        for run, last in told or ():  # said when the device is free again, so that whoever hears it finds it so
             run.log.append(*last)
-        elif run.cancel.is_set():
-            self.cancel(turn.run_id)
+        if told is None:
+            for run in runs:
+                if run.cancel.is_set():
+                    self.cancel(run.id)
 
-    def _decode_in_turn(self, turn: Turn, run: _Run) -> Last | None:
-        """The run's last event; None when another program took the device just before, and the run waits again."""
+    def _decode_in_turn(self, turn: Turn, runs: Sequence[Run]) -> list[tuple[Run, Last]] | None:
+        """Last events that are still to be told; None when another program took the device just before, and the turn
+        waits again.
+        """
+        decode = self._decode if len(runs) == 1 and runs[0].race is None else self._decode_race
         if self._unmarked:  # the run itself will tell when the store still can't be written
             self._mark_failed()
         if turn.beside:
-            return self._decode(run, self._beside(), contended=True)
+            return decode(runs, self._beside(), contended=True)
         with try_lease(self._settings.home, self._place, "decoding a prompt", "engine") as taken:
             if taken != "busy":
-                return self._decode(run, self._bench, contended=taken != "held")
-        self._turns.put_back(turn, run.request.when_busy == "share")
+                return decode(runs, self._bench, contended=taken != "held")
+        self._turns.put_back(turn, runs[0].request.when_busy == "share")
         return None
 
     def _beside(self) -> Workbench:
         """For runs on the CPU beside whoever has the device; kept until the device is free again."""
         if self._side is None:
-            dtype = str(self._started_with.get("dtype", "")) if self._place == "cpu" else ""
-            trust = bool(self._started_with.get("trust_remote_code"))
-            self._side = Workbench(self._settings, "cpu", dtype or None, trust)
+            self._side = self._made_bench(beside=True)
         return self._side
 
-    def _decode(self, run: _Run, bench: Workbench, contended: bool) -> Last:
-        request, log = run.request, run.log
-        target = bench.target(
-            request.target,
-            lambda fraction, sentence: log.append("loading", {"fraction": fraction, "sentence": sentence}),
-            context_of(request),
-        )
-        drafter, warnings = bench.drafter(request, target)
-        prompt = encode_request(request, target)
-        settings = decode_settings(request, Detail.FULL, target)
-        described = conditions(request, target, drafter)
-        recorder = run.recorder
-        if recorder is not None:
-            recorder.start(described, lambda: self._registered(request, target))
-        log.append("started", {"conditions": described, "warnings": warnings, "stored": False})
-        result: DecodeResult | None = None
-        with _kept(recorder):
-            for record in decode(target, drafter, [prompt], settings, cancelled=run.cancel.is_set):
-                if isinstance(record, DecodeResult):
-                    result = record
-                    continue
-                data = record.to_dict()
-                log.append(record.kind, data)
-                if recorder is not None:
-                    recorder.add(data)
-            plain = None
-            if result is not None and result.finish_reason != "cancelled" and drafter.family != "none":
-                plain = self._plain_speed(run, target, prompt, result)
-                if plain is not None and not contended:
-                    cost = result.draft_ms / result.num_steps / plain["step_ms"]
-                    self._bench.costs[request.target, request.drafter.strip()] = cost
-        return self._finish(recorder, result, plain, contended)
+    def _made_bench(self, beside: bool) -> Workbench:
+        """An empty bench on the device, or on the CPU beside it."""
+        device = "cpu" if beside else self._started_with.get("device")
+        dtype = self._started_with.get("dtype") if self._place == "cpu" or not beside else None
+        trust = bool(self._started_with.get("trust_remote_code"))
+        return Workbench(self._settings, str(device) if device else None, str(dtype) if dtype else None, trust)
 
-    def _finish(
-        self, recorder: Recorder | None, result: DecodeResult | None, plain: dict[str, Any] | None, contended: bool
-    ) -> Last:
-        if recorder is not None:
-            if plain is not None:
-                recorder.plain(plain)
-            was_cancelled = result is None or result.finish_reason == "cancelled"
-            stored = stored_result(result, contended) if result is not None else None
-            recorder.end("cancelled" if was_cancelled else "finished", stored)
-            recorder.settle()
-        return ("cancelled", {}) if result is None else ("result", result_data(result, plain, contended))
+    def _decode(self, runs: Sequence[Run], bench: Workbench, contended: bool) -> list[tuple[Run, Last]]:
+        (run,) = runs
+        running = Running(run, bench, self._registered, contended)
+        running.start()
+        while running.step():
+            pass
+        plain = running.plain_speed()
+        if plain is not None and not contended and (result := running.result) is not None:
+            cost = result.draft_ms / result.num_steps / plain["step_ms"]
+            self._bench.costs[run.request.target, run.request.drafter.strip()] = cost
+        return [(run, running.finish(plain))]
 
-    def _plain_speed(self, run: _Run, target: Target, prompt: list[int], result: DecodeResult) -> dict[str, Any] | None:
-        """Plain decoding's speed at the middle of this answer, measured right after it in the same turn.
+    def _decode_race(self, runs: Sequence[Run], bench: Workbench, contended: bool) -> list[tuple[Run, Last]]:
+        """Lanes that end before the last one say so at once; the last one's end is told when the device is free."""
+        benches = Benches(bench, lambda: self._made_bench(bench is self._side), [run.request.target for run in runs])
+        try:
+            return self._raced(runs, benches, contended)
+        finally:
+            benches.close()
 
-        The context is the prompt and half of the answer, so that both sides read a cache of about the same length.
-        """
-        if result.num_steps == 0:
-            return None
-        settings = replace(
-            decode_settings(run.request, Detail.COUNTS), max_new_tokens=PLAIN_TOKENS + 1, stop=(), ignore_eos=True
-        )
-        context = prompt + result.tokens[: len(result.tokens) // 2]
-        times: list[float] = []
-        for record in decode(target, PlainDrafter(), [context], settings, cancelled=run.cancel.is_set):
-            if isinstance(record, StepTrace):
-                times.append(record.step_ms)
-        if len(times) < 3:
-            return None
-        middle = sorted(times)[len(times) // 2]
-        return {"kind": "plain", "step_ms": middle, "tokens_per_s": 1000 / middle, "steps": len(times)}
+    def _raced(self, runs: Sequence[Run], benches: Benches, contended: bool) -> list[tuple[Run, Last]]:
+        lanes: list[Running] = []
+        for letter, run in zip(LANES, runs, strict=False):
+            with naming(letter):
+                lanes.append(Running(run, benches.of(run.request.target), self._registered, contended))
+        get_ready(lanes)
+        for lane in lanes:
+            lane.start()
+        told: list[tuple[Run, Last]] = []
 
-    def _fail(self, run: _Run, error: str) -> Last:
+        def ended(lane: Running, error: Exception | None) -> None:
+            for run, last in told:
+                run.log.append(*last)
+            try:
+                last = lane.finish() if error is None else self._failed(lane.run, error)
+            except Exception as refused:
+                last = self._failed(lane.run, refused)
+            told[:] = [(lane.run, last)]
+
+        take_turns(lanes, ended)
+        return told
+
+    def _failed(self, run: Run, error: Exception) -> Last:
+        """The last event of a run that failed; a fault of ours ends the run, and the engine lives on."""
+        if isinstance(error, HeadwayError | StoreError):
+            return self._fail(run, str(error))
+        return self._fail(run, f"Headway failed inside ({type(error).__name__}: {str(error)[:200]}); please report it.")
+
+    def _fail(self, run: Run, error: str) -> Last:
         self._unmarked[run.log.run_id] = error
         try:
             self._keeper.settle(self._mark_failed())
@@ -331,10 +333,13 @@ class LocalEngine:
     # -- remembering
     # ----------------------------------------------------------------------------------------------------------
 
-    def _created(self, run_id: str, request: DecodeRequest) -> Recorder | None:
-        """The run's way into the store. Raises StoreError when it refuses, HeadwayError when no more can wait."""
+    def _made(self, request: DecodeRequest, race: dict[str, str] | None = None) -> Run:
+        """A run that nobody can find yet, stored as queued. Raises StoreError when the store refuses it, HeadwayError
+        when no more can wait.
+        """
+        run_id = new_id()
         if self._store is None:
-            return None
+            return Run(request, RunLog(run_id), None, race)
         if not self._keeper.has_room() and (trouble := self._keeper.trouble()):
             raise HeadwayError(f"No more runs can begin, since there is no room for what they yield. {trouble}")
         recorder = Recorder(self._keeper, self._store, run_id)
@@ -342,11 +347,11 @@ class LocalEngine:
         recorder.create(
             prompt=prompt,
             drafter_name=request.drafter,
-            settings=asked(request),
+            settings=asked(request) | ({"race": race} if race else {}),
             messages=[message.model_dump() for message in request.messages] or None,
         )
         recorder.settle()
-        return recorder
+        return Run(request, RunLog(run_id), recorder, race)
 
     def _registered(self, request: DecodeRequest, target: Target) -> tuple[str, str | None]:
         assert self._store is not None
@@ -367,7 +372,7 @@ class LocalEngine:
             return iter([replace(last, seq=after + 2)])
         return itertools.dropwhile(lambda event: event.seq <= after, events)
 
-    def _end_waiting(self, run: _Run) -> None:
+    def _end_waiting(self, run: Run) -> None:
         try:
             if run.recorder is not None:
                 run.recorder.end("cancelled", None)
@@ -386,15 +391,3 @@ class LocalEngine:
 def _batched(events: Iterator[Event]) -> Iterator[list[Event]]:
     while batch := list(itertools.islice(events, BATCH)):
         yield batch
-
-
-@contextmanager
-def _kept(recorder: Recorder | None) -> Iterator[None]:
-    """When decoding fails in the middle, the steps so far are stored all the same."""
-    try:
-        yield
-    except Exception:
-        if recorder is not None:
-            with suppress(StoreError):  # the failure itself is the news
-                recorder.flush()
-        raise

@@ -34,6 +34,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "header": (),  # value {page, pages: [[name, path]]}
     "home": (),
     "run_table": (),
+    "race": (),  # value {target, trees, demos: [{label, prompt}]}
     "compare": (),
     "versions": (),
     "learn": (),

@@ -16,6 +16,7 @@ import gradio as gr
 from backend.engine.protocol import DecodeRequest
 from dashboard.pages.live_form import DRAFTERS
 from dashboard.presenters.command import Started, as_command, as_yaml
+from dashboard.presenters.drafters import drafter_choice
 from dashboard.presenters.form import CHAT, EXACT, TYPICAL, FormValues, form_from_request, to_request
 from dashboard.presenters.runs import request_from
 from dashboard.runs import PERSONS_ERRORS, Runs, ShownRun, one_sentence
@@ -157,18 +158,6 @@ def named_in(query: Mapping[str, str]) -> dict[str, Any]:
     if query.get("sampled"):
         found["sampled"] = query["sampled"] == "on"
     return found
-
-
-def drafter_choice(drafter: dict[str, Any], target: str) -> tuple[str, str]:
-    """Label and value for the picker; heads made for another target say so, and so does what drafting was measured
-    to cost.
-    """
-    made_for = str(drafter.get("target") or target)
-    note = "" if made_for == target else f" (for {made_for})"
-    cost = drafter.get("cost")
-    if cost is not None:
-        note += f" · cost {cost:.2f}"
-    return str(drafter["name"]) + note, str(drafter["spec"])
 
 
 def link_value(shown: ShownRun) -> dict[str, Any]:

@@ -16,8 +16,8 @@ import gradio as gr
 from backend.errors import HeadwayError
 from backend.targets.sources import short_name
 from dashboard.jobs import Jobs
-from dashboard.pages.live_handlers import drafter_choice
 from dashboard.pages.serve_form import OWN_WORDS, START_OWN, ServeValues
+from dashboard.presenters.drafters import drafter_choice
 from dashboard.presenters.serving import KINDS, served_by, vllm_words
 from dashboard.runs import PERSONS_ERRORS, one_sentence
 from dashboard.services import Services

@@ -17,8 +17,8 @@ import gradio as gr
 from backend.errors import HeadwayError
 from dashboard.components.plotly_js import plotly_path
 from dashboard.jobs import Jobs
-from dashboard.pages.live_handlers import drafter_choice
 from dashboard.pages.trees_form import TreesValues
+from dashboard.presenters.drafters import drafter_choice
 from dashboard.presenters.trees import job_name
 from dashboard.runs import PERSONS_ERRORS, one_sentence
 from dashboard.services import Services

@@ -1,4 +1,6 @@
-"""A decode request as a command line and as the file it takes. Knows the flags of `./run decode`, runs nothing."""
+"""A decode request, or a race, as a command line and as the file it takes. Knows the flags of `./run decode` and of
+`./run race`, runs nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from backend.engine.protocol import DecodeRequest
+from backend.engine.protocol import DecodeRequest, RaceRequest
 from backend.jobs.as_text import settings_file
 
 FLAGS = (
@@ -33,16 +35,53 @@ def as_command(request: DecodeRequest, started_with: Started | None = None) -> s
     """Shell text that repeats the run exactly, in Headway's folder; values that the command line assumes anyway are
     left out.
     """
-    words = []
-    for flag, value in _options(request, started_with or {}):
-        words += [flag] if value is True else [_option(flag, str(one)) for one in _listed(value)]
-    return " ".join(["./run decode", *words])
+    return _command("decode", _options(request, started_with or {}))
 
 
 def as_yaml(request: DecodeRequest, started_with: Started | None = None) -> str:
     """The file that `decode --config` takes for the same."""
-    options = _options(request, started_with or {})
-    return settings_file("decode", {flag.removeprefix("--").replace("-", "_"): value for flag, value in options})
+    return _file("decode", _options(request, started_with or {}))
+
+
+def race_as_command(request: RaceRequest, started_with: Started | None = None) -> str:
+    """Shell text that runs the race again; see `as_command`."""
+    return _command("race", _race_options(request, started_with or {}))
+
+
+def race_as_yaml(request: RaceRequest, started_with: Started | None = None) -> str:
+    """The file that `race --config` takes for the same."""
+    return _file("race", _race_options(request, started_with or {}))
+
+
+def _race_options(request: RaceRequest, machine: Started) -> list[tuple[str, Any]]:
+    """What the lanes share as options, what each has of its own as its words."""
+    first = request.lanes[0]
+    options: list[tuple[str, Any]] = [*_prompt(first), ("--lane", [_lane(lane) for lane in request.lanes])]
+    options += [("--max-new-tokens", first.max_new_tokens), ("--seed", first.seed)]
+    options += [(flag, machine[name]) for name, flag in MACHINE_FLAGS if machine.get(name)]
+    return [*options, *([("--trust-remote-code", True)] if machine.get("trust_remote_code") else [])]
+
+
+def _lane(request: DecodeRequest) -> str:
+    words = [request.drafter, f"target={request.target}"]
+    words += [
+        f"{name}={value}"
+        for name in ("tree", "max_depth", "temperature")
+        if (value := getattr(request, name)) != DecodeRequest.model_fields[name].default
+    ]
+    words += ["rule=typical"] if request.rule == "typical" else []
+    return shlex.join(words)
+
+
+def _command(name: str, options: list[tuple[str, Any]]) -> str:
+    words = []
+    for flag, value in options:
+        words += [flag] if value is True else [_option(flag, str(one)) for one in _listed(value)]
+    return " ".join([f"./run {name}", *words])
+
+
+def _file(name: str, options: list[tuple[str, Any]]) -> str:
+    return settings_file(name, {flag.removeprefix("--").replace("-", "_"): value for flag, value in options})
 
 
 def _options(request: DecodeRequest, machine: Started) -> list[tuple[str, Any]]:

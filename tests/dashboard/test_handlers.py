@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from dashboard.access import AccessPolicy
-from dashboard.pages.live_handlers import Handlers, drafter_choice
+from dashboard.pages.live_handlers import Handlers
+from dashboard.presenters.drafters import drafter_choice
 from dashboard.presenters.form import FormValues, to_request
 from dashboard.runs import Runs
 from dashboard.services import Services

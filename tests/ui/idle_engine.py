@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from backend.engine.protocol import DecodeRequest, EngineStatus, Event
+from backend.engine.protocol import DecodeRequest, EngineStatus, Event, Race, RaceRequest
 from backend.errors import HeadwayError
 
 
@@ -16,6 +16,9 @@ class IdleEngine:
         self.pokes = 0
 
     def submit(self, request: DecodeRequest) -> str:
+        raise HeadwayError("This engine decodes nothing.")
+
+    def race(self, request: RaceRequest) -> Race:
         raise HeadwayError("This engine decodes nothing.")
 
     def events(self, run_id: str, after: int = 0, timeout_s: float | None = None) -> Iterator[Event]:

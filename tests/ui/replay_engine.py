@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.decoding.records import DecodeResult
-from backend.engine.protocol import DecodeRequest, EngineStatus, Event
+from backend.engine.protocol import DecodeRequest, EngineStatus, Event, Race, RaceRequest
 from backend.errors import HeadwayError
 from backend.trees.shapes import parse_tree
 
@@ -82,6 +82,7 @@ class ReplayEngine:
         self._allowed = hold_after
         self._echo = echo
         self._runs: dict[str, _Run] = {}
+        self._races: dict[str, Race] = {}
         self._queue: list[str] = []
         self._loaded: str | None = None
         self._changed = threading.Condition()
@@ -100,6 +101,13 @@ class ReplayEngine:
             self._queue.append(run_id)
             self._say(run_id, "queued", {"position": len(self._queue) - 1, "request": request.model_dump(mode="json")})
         return run_id
+
+    def race(self, request: RaceRequest) -> Race:
+        """The lanes one after another instead of in turns."""
+        runs = tuple(self.submit(lane) for lane in request.lanes)
+        race = Race(f"race-{len(self._races) + 1:04d}", runs)
+        self._races[race.id] = race
+        return race
 
     def allow(self, steps: int | None) -> None:
         """Let runs go on to so many steps; None: to their end."""
@@ -124,6 +132,10 @@ class ReplayEngine:
                 return
 
     def cancel(self, run_id: str) -> None:
+        if run_id in self._races:
+            for lane in self._races[run_id].runs[::-1]:
+                self.cancel(lane)
+            return
         with self._changed:
             run = self._runs[run_id]
             run.cancelled = True

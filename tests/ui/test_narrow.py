@@ -203,6 +203,17 @@ def on_compare(page: Page, site: Site) -> None:
     page.locator(".hw-cmp-prompt .hw-cmp-answer").nth(1).wait_for()
 
 
+def on_race(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/race")
+    page.get_by_role("button", name="Add a lane").click()
+    page.locator(".hw-race-row").nth(2).wait_for()
+    page.locator("#hw-race-prompt").fill(LONG)
+    page.locator("#hw-race-start").click()
+    page.locator(".hw-race-texts li").first.wait_for()
+    page.locator(".hw-race-setup > summary").click()
+    page.get_by_role("button", name="Link to this race").click()
+
+
 def on_versions(page: Page, site: Site) -> None:
     page.goto(f"{site.url}/versions")
     page.locator(".hw-ver-card").first.wait_for()
@@ -231,7 +242,7 @@ def on_serve(page: Page, site: Site) -> None:
 
 
 PAGES = (
-    on_home, on_live, on_data, on_train, on_train_form, on_evaluate, on_sweep, on_trees, on_runs, on_compare,
+    on_home, on_live, on_race, on_data, on_train, on_train_form, on_evaluate, on_sweep, on_trees, on_runs, on_compare,
     on_versions, on_audit, on_doctor, on_export, on_serve, on_learn,
 )  # fmt: skip
 

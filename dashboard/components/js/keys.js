@@ -5,6 +5,7 @@ import { h } from "./dom.js";
 const KEYS = {
   "/live": [["←  →", "step back, step forward"], ["Home  End", "first and last step"], ["Space", "play or pause"],
     ["↑  ↓", "node of the tree, when the tree has the focus"]],
+  "/race": [["Space", "play or pause"]],
   "/runs": [["/", "to the filter"], ["↑  ↓", "run above, run below"], ["x", "select the run"], ["Enter", "open the run"]],
 };
 const EVERYWHERE = [["?", "these keys"], ["Esc", "close"]];

@@ -141,8 +141,8 @@ function inputOf(field, id, edited) {
   return { node: box, parts: [box], read: () => box.value, write: (value) => { box.value = value ?? ""; } };
 }
 
-/** A list to choose from; with `other` its last entry opens a text field. */
-function choice(field, id, edited) {
+/** A list to choose from; with `other` its last entry opens a text field. {node, parts, read, write}. */
+export function choice(field, id, edited) {
   const list = h("select", { id }, field.optional ? h("option", { value: "" }, "not set") : null,
     field.choices.map(([label, value]) => h("option", { value: String(value) }, label)),
     field.other ? h("option", { value: OTHER }, "Another…") : null);

@@ -52,11 +52,15 @@ function drawTurns(box, request) {
     h("b", {}, { system: "System", user: "You", assistant: "Model", raw: "Text to continue" }[turn.role]), h("div", {}, turn.content))));
 }
 
-function stepSpan(step, index) {
+/** A step's text with its accepted drafted tokens marked; `each(node, text)` is told every token. */
+export function stepSpan(step, index, each = () => {}) {
   const tokens = step.tokens.length;
   const title = `Step ${step.step}: ${tokens} token${tokens === 1 ? "" : "s"}, ${step.num_accepted} of ${step.num_drafted} drafted accepted`;
-  return h("span", { class: "hw-step", "data-step": index, title }, spansOf(step).map((span) =>
-    h("span", { class: `hw-token${span.drafted ? " drafted" : ""}${/^\s*\n\s*$/.test(span.text) ? " newline" : ""}` }, span.text)));
+  return h("span", { class: "hw-step", "data-step": index, title }, spansOf(step).map((span) => {
+    const node = h("span", { class: `hw-token${span.drafted ? " drafted" : ""}${/^\s*\n\s*$/.test(span.text) ? " newline" : ""}` }, span.text);
+    each(node, span.text);
+    return node;
+  }));
 }
 
 function markStep(answer, before, live) {

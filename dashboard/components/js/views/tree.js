@@ -94,14 +94,16 @@ export function exampleTree() {
   return example;
 }
 
-function sentence(step) {
+/** What one step drafted and what came of it. */
+export function sentence(step) {
   if (!step.num_drafted) return "Nothing was drafted in this step: the target gave one token, as in plain decoding.";
   const made = step.tokens.length;
   return `The drafter guessed ${step.num_drafted} token${step.num_drafted === 1 ? "" : "s"}; the target checked all in one pass and accepted `
     + `${step.num_accepted || "none"}. The step gave ${made} token${made === 1 ? "" : "s"}.`;
 }
 
-function legend() {
+/** What the shapes of a tree mean. */
+export function legend() {
   const item = (shape, text) => h("span", {}, s("svg", { width: 18, height: 16, viewBox: "-9 -8 18 16", "aria-hidden": "true" }, shape), text);
   return h("p", { class: "hw-legend hw-tree-legend" },
     item(SHAPES.root(), "last token"), item(SHAPES.accepted(), "accepted"), item(SHAPES.rejected(), "rejected"),
@@ -160,7 +162,7 @@ function select(picture, live) {
 }
 
 /** Scrolls so that the accepted path can be seen. */
-function reveal(picture, plan) {
+export function reveal(picture, plan) {
   const last = plan.nodes.find((node) => node.kind === "bonus") || plan.nodes[0];
   picture.scrollTop = Math.max(0, last.y - picture.clientHeight / 2);
   picture.scrollLeft = Math.max(0, last.end + 12 - picture.clientWidth);
