@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PATHS = ("prompts", "answers", "out", "version_out", "pack", "work", "task_file", "hits", "requests")
 #: settings that are names or paths
 MAYBE_PATHS = ("target", "start_from", "drafters", "drafter", "serving_target", "serving_drafter")
+PAIRS = ("also",)  #: settings that are TARGET=FILE
 FILES_OR_JOBS = ("calibration", "cost", "tuned", "eval")  #: settings that are a file, a job's id or a command
 
 
@@ -110,6 +111,9 @@ class JobKind:
     def settled(self, config: BaseModel) -> BaseModel:
         """The config with absolute paths: a job may be taken up by a process that works in another folder."""
         changes: dict[str, Any] = {}
+        for name in PAIRS:
+            if pairs := getattr(config, name, ()):
+                changes[name] = tuple(map(_pair_absolute, pairs))
         for name in PATHS:
             value = getattr(config, name, None)
             if isinstance(value, str):
@@ -141,6 +145,11 @@ class JobKind:
 
 def _absolute(path: str) -> str:
     return str(Path(path).expanduser().absolute())
+
+
+def _pair_absolute(text: str) -> str:
+    target, equals, path = text.rpartition("=")
+    return _maybe_absolute(target) + equals + _absolute(path) if equals else text
 
 
 def _maybe_absolute(text: str) -> str:
