@@ -1,4 +1,4 @@
-"""What the Adapters page asks about a comparison: what is said of each adapter, another mix of traffic, its file. Thin."""
+"""What the Adapters page asks about a comparison: what is said of each adapter, another mix, its file. Thin."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def mix(jobs: Jobs, job_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
 def written(jobs: Jobs, job_id: str) -> Response:
     """The file as the job wrote it. Raises HeadwayError where there is none."""
     report = _report(_comparison(jobs, job_id))
-    return download(json.dumps(report, indent=2, ensure_ascii=False) + "\n", f"adapters-{job_id}.json", "application/json")
+    text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+    return download(text, f"adapters-{job_id}.json", "application/json")
 
 
 def _report(job: Any) -> dict[str, Any]:

@@ -24,7 +24,9 @@ _LABELS: Final[Mapping[str, str]] = {
     "batch_tokens": "Tokens a training step", "answer_temperatures": "Answered at", "max_new_tokens": "Longest answer",
     "batch": "Prompts at once", "held_out": "Held-out part", "measured": "Prompts measured", "dtype": "Numbers",
 }  # fmt: skip
-_DRAFTERS: Final = ("shared", "family", "preset", "epochs", "draft_vocab", "batch_tokens", "answer_temperatures", "batch")
+_DRAFTERS: Final = (
+    "shared", "family", "preset", "epochs", "draft_vocab", "batch_tokens", "answer_temperatures", "batch",
+)  # fmt: skip
 _MEASURED: Final = ("temperature", "min_gain", "held_out", "measured", "max_new_tokens", "seed")
 _MORE: Final = (
     "device", "dtype", "trust_remote_code", "epochs", "draft_vocab", "batch_tokens", "answer_temperatures", "batch",
@@ -144,7 +146,8 @@ def _gains(report: Mapping[str, Any]) -> dict[str, Any]:
         own = next(row for row in one["rows"] if row["drafter"] == OWN)
         known = own["over_shared_interval"] or {"low": None, "high": None}
         text = "not known" if own["over_shared"] is None else signed(own["over_shared"])
-        rows.append({"name": one["name"], "verdict": one["verdict"], "text": text, "middle": own["over_shared"], **known})
+        told = {"name": one["name"], "verdict": one["verdict"], "text": text}
+        rows.append(told | {"middle": own["over_shared"], **known})
     border = float(report["config"]["min_gain"])
     numbers = [value for row in rows for value in (row["low"], row["middle"], row["high"]) if value is not None]
     low, high = min([0.0, *numbers]), max([border, *numbers])

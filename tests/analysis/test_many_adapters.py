@@ -205,7 +205,12 @@ def test_intervals_of_a_mix_hold_every_adapters_prompts_apart() -> None:
 
 @pytest.mark.parametrize(
     ("asked", "sentence"),
-    [({"c": 1.0}, "names c"), ({"a": 0.0}, "adds up to nothing"), ({"a": -1.0}, "can't be -1"), ({"a": inf}, "can't be")],
+    [
+        ({"c": 1.0}, "names c"),
+        ({"a": 0.0}, "adds up to nothing"),
+        ({"a": -1.0}, "can't be -1"),
+        ({"a": inf}, "can't be"),
+    ],
 )
 def test_traffic_that_is_none_is_one_sentence(asked: dict[str, float], sentence: str) -> None:
     with pytest.raises(HeadwayError, match=sentence):

@@ -1,4 +1,4 @@
-"""The Adapters page without a browser: what its button starts, what is wrong beside a field, what is told, another mix."""
+"""The Adapters page without a browser: what its button starts, what is wrong beside a field, what is told of it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def test_the_form_starts_a_comparison_and_says_it_as_command(handlers: AdaptersH
     assert form["typed"]["shared"] == ""  # one is trained
     typed = form["typed"] | {"adapter": "a=x\nb=y", "prompts": "a=1.jsonl\nb=2.jsonl", "out": "/made/here"}
     text = pressed(handlers, "command", typed)[2]["text"]
-    assert "adapters --adapter a=x --adapter b=y --prompts a=" in text and text.endswith("--traffic a=2 --out /made/here")
+    assert "adapters --adapter a=x --adapter b=y --prompts a=" in text
+    assert text.endswith("--traffic a=2 --out /made/here")
     _, shown, _ = pressed(handlers, "start", typed)
     (job,) = store.list_jobs(kinds=["adapters"])
     assert shown["job"] == job.id and job.name == adapters_name(job.config) == "here: a, b"
