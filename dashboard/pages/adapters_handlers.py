@@ -9,6 +9,8 @@ from backend.jobs.adapters_config import AdaptersJobConfig
 from dashboard.pages.job_form import DrafterFormHandlers
 from dashboard.presenters.adapters import GROUPS, adapters_fields, adapters_name
 
+LISTS = ("adapter", "prompts", "traffic")  #: fields with one a line
+
 
 class AdaptersHandlers(DrafterFormHandlers):
     kind, config, start, groups = "adapters", AdaptersJobConfig, "Compare adapters", GROUPS
@@ -17,7 +19,8 @@ class AdaptersHandlers(DrafterFormHandlers):
     def first(self, query: Mapping[str, str]) -> dict[str, Any]:
         """What the address names, else the default target; the shared drafter is trained unless one is chosen."""
         typed: dict[str, Any] = {"target": query.get("target") or self._services.settings.default_target}
-        return typed | {name: query[name] for name in self.named if query.get(name)}
+        given = {name: query[name] for name in self.named if query.get(name)}
+        return typed | {name: text.splitlines() if name in LISTS else text for name, text in given.items()}
 
     def name_of(self, data: Mapping[str, Any]) -> str:
         return adapters_name(data)

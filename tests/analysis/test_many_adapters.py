@@ -100,12 +100,12 @@ def test_a_gain_below_the_border_does_not() -> None:
 
 
 def test_between_the_two_it_says_how_many_prompts_are_missing() -> None:
-    found = judged("law", measured(1.1, noise=0.6, prompts=12), 0.05, COST)
+    found = judged("law", measured(1.3, noise=0.6, prompts=12), 0.05, COST)
     assert found.verdict == "too few" and found.missing
     assert f"about {found.missing:,} more held-out prompts would tell" in found.sentence
     few = judged("law", measured(1.5, prompts=3), 0.05, COST)
     assert few.verdict == "too few" and few.missing == 2 and "no interval yet" in few.sentence
-    many = measured(1.1, noise=0.6, prompts=12 + 4 * found.missing)
+    many = measured(1.3, noise=0.6, prompts=12 + 4 * found.missing)
     assert judged("law", many, 0.05, COST).verdict != "too few"
 
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 import app
 from backend.drafters.medusa.config import MedusaSettings
 from backend.errors import HeadwayError
+from backend.jobs.adapters_config import AdaptersJobConfig
 from backend.jobs.as_text import (
     add_config_options,
     as_command,
@@ -27,7 +28,6 @@ from backend.jobs.as_text import (
     settings_file,
     take_config_file,
 )
-from backend.jobs.adapters_config import AdaptersJobConfig
 from backend.jobs.configs import DistillJobConfig, TrainJobConfig
 from backend.jobs.kinds import JOB_KINDS
 from backend.jobs.options import leaves

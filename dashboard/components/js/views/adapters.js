@@ -94,6 +94,11 @@ function mixture(feed, first, id) {
   };
   const ask = async () => {
     const number = (asked += 1);
+    if ([...sliders.values()].every((one) => Number(one.value) === 0)) {
+      setText(problem, "The traffic adds up to nothing; give at least one adapter a share above 0.");
+      problem.hidden = false;
+      return;
+    }
     try {
       const mix = await feed.ask(`/headway/adapters/${encodeURIComponent(id)}/mix`, { shares: Object.fromEntries([...sliders].map(([name, one]) => [name, Number(one.value)])) });
       if (number !== asked) return;
