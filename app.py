@@ -39,6 +39,7 @@ COMMANDS = {
     "check": ("backend.jobs.check_command", "hold a drafter's folder against what an engine looks for"),
     "audit": ("backend.jobs.audit_command", "show that a drafter leaves the target's output as it is"),
     "release": ("backend.jobs.release_command", "give a new checkpoint a drafter and hold it against limits"),
+    "adapters": ("backend.jobs.adapters_command", "say which of several LoRA adapters earns draft heads of its own"),
     "watch": ("backend.jobs.watch_command", "raise an alarm when a drafter no longer fits the version it meets"),
     "doctor": ("backend.jobs.doctor_command", "say why a drafter accepts as little as it does, and what mends it"),
     "toy": ("backend.jobs.toy_command", "show the field's two lessons in a world of 64 tokens"),

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from dashboard.access import AccessGuard
 from dashboard.components.assets import assets, base_path
 from dashboard.jobs import Jobs
+from dashboard.pages.adapters import adapters_page
 from dashboard.pages.audit import audit_page
 from dashboard.pages.compare import compare_page
 from dashboard.pages.data import data_page
@@ -57,6 +58,7 @@ def pages(runs: Runs) -> list[tuple[str, str, Page]]:
         ("Runs", "/runs", runs_page),
         ("Compare", "/compare", compare_page),
         ("Versions", "/versions", versions_page),
+        ("Adapters", "/adapters", adapters_page),
         ("Learn", "/learn", learn_page),
     ]
 

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from backend.glossary import glossary
+from dashboard.adapting import adapter_routes
 from dashboard.answers import answer
 from dashboard.auditing import audit_routes
 from dashboard.compare_routes import compare_routes
@@ -94,6 +95,7 @@ def headway_routes(services: Services, runs: Runs, jobs: Jobs, pages: Sequence[s
         *sweep_routes(Sweeps(jobs)),
         *audit_routes(jobs),
         *doctor_routes(jobs),
+        *adapter_routes(jobs),
         *serving_routes(Serving(jobs)),
         *job_routes(jobs, heartbeat_s),
         *data_routes(Datasets(services, jobs), Tasks()),

@@ -170,8 +170,8 @@ _RULES: Final[tuple[_Rule, ...]] = (
     _Rule(
         lambda s: s.adapters == "many",
         _each(_TRAINED, -2.5),
-        "Heads belong to one version, so that each adapter would need its own.",
-        "/learn#failures",
+        "Heads belong to one version, so that each adapter would need its own; which one earns it can be measured.",
+        "/adapters",
     ),
     _Rule(
         lambda s: s.adapters == "merged",

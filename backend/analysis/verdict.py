@@ -55,11 +55,11 @@ def verdict(found: Comparison, speeds_compare: bool = True) -> Verdict:
         sentence = f"These runs have {many} in common: with fewer than {FEWEST} nothing can be said beyond them."
         return Verdict(sentence, (), None)
     names = [side.name for side in found.sides]
-    claims = [_claim(name, found.figures[name]) for name in _judged(found, speeds_compare)]
-    winners = {claim.best if claim.sure else None for claim in claims}
+    claims = [claim(name, found.figures[name]) for name in _judged(found, speeds_compare)]
+    winners = {one.best if one.sure else None for one in claims}
     better = winners.pop() if len(winners) == 1 else None
     everywhere = better is not None and len(claims) > 1
-    parts = [_words(claim, found.figures[claim.figure], names, "it" if everywhere else "") for claim in claims]
+    parts = [_words(one, found.figures[one.figure], names, "it" if everywhere else "") for one in claims]
     if RIGHT in found.figures:
         parts.append(_right(found.figures[RIGHT], names))
     sentence = "; ".join(parts) or "these runs took no steps, so nothing can be compared"
@@ -79,7 +79,8 @@ def _complete(figures: Sequence[Figure]) -> bool:
     return all(one.value is not None for one in figures)
 
 
-def _claim(name: str, figures: Sequence[Figure]) -> Claim:
+def claim(name: str, figures: Sequence[Figure]) -> Claim:
+    """Which of two or more sides has the highest figure, and whether that is beyond chance. All figures are known."""
     ranked = sorted(range(len(figures)), key=lambda side: figures[side].value or 0.0, reverse=True)
     best, others = ranked[0], ranked[1:]
     strict = 1 - (1 - LEVEL) / len(others)

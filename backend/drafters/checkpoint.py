@@ -42,9 +42,10 @@ class FaultyTensorsError(HeadwayError):
 class DrafterMeta(BaseModel):
     """The content of `headway.json`.
 
-    `config` is the family's own; `version` is the identity of the target it was trained for; `tree` is the static tree
-    to use when none is named, as Medusa paths, or `dynamic` the one that is grown instead (see trees/dynamic.py);
-    `numbers` is what it reached, with conditions; `lineage` is where it came from.
+    `config` is the family's own; `version` is the identity of the target it was trained for, and `also` are those of
+    further ones whose own answers it learned from, so that it fits them as well; `tree` is the static tree to use when
+    none is named, as Medusa paths, or `dynamic` the one that is grown instead (see trees/dynamic.py); `numbers` is what
+    it reached, with conditions; `lineage` is where it came from.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -54,6 +55,7 @@ class DrafterMeta(BaseModel):
     name: str
     config: dict[str, Any]
     version: dict[str, str]
+    also: list[dict[str, str]] = []
     lineage: dict[str, Any] = {}
     tree: list[list[int]] = []
     dynamic: dict[str, int] | None = None

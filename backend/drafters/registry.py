@@ -30,7 +30,7 @@ from backend.drafters.peagle.checkpoint import load_head as load_peagle_head
 from backend.drafters.peagle.drafter import PeagleDrafter
 from backend.drafters.plain.drafter import PlainDrafter
 from backend.errors import HeadwayError, MismatchError
-from backend.targets.identity import VersionIdentity, check_match
+from backend.targets.identity import VersionIdentity, check_match, nearest
 from backend.targets.target import Target
 from backend.trees import AdaptiveShape, DynamicShape, Tree, TreeShape, chain
 from backend.trees.dynamic import dynamic_from
@@ -219,13 +219,20 @@ def _from_folder(folder: Path, target: Target, force: bool) -> tuple[Drafter, li
 def check_version(meta: DrafterMeta, target: Target, force: bool) -> list[str]:
     """Refuse heads of another version of the target; with `force` the refusal becomes a warning."""
     try:
-        trained_for = VersionIdentity.from_dict(meta.version)
+        fitting = version_for(meta, target.identity)
     except ValueError:
         raise HeadwayError(
             f"{meta.name} does not say which target it was trained for; train or copy it again."
         ) from None
-    warning = check_match(trained_for, target.identity, force)
+    warning = check_match(fitting, target.identity, force)
     return [] if warning is None else [warning]
+
+
+def version_for(meta: DrafterMeta, wanted: VersionIdentity) -> VersionIdentity:
+    """The version this drafter was trained for; of several, the nearest to `wanted`. Raises ValueError when it does not
+    say.
+    """
+    return nearest([VersionIdentity.from_dict(one) for one in (meta.version, *meta.also)], wanted)
 
 
 def folder_of(spec: str) -> Path | None:

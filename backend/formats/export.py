@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from backend.drafters.checkpoint import read_folder, write_folder
+from backend.drafters.registry import version_for
 from backend.errors import HeadwayError, MismatchError
 from backend.formats.export_hydra import hydra_parts
 from backend.formats.export_layers import eagle3_parts, eagle_parts
@@ -143,10 +144,11 @@ def check_fits(own: Own, facts: TargetFacts, force: bool) -> list[str]:
             f"{facts.hidden_size} and {facts.vocab_size}; name the target it was trained for."
         )
     try:
-        trained_for = VersionIdentity.from_dict(own.meta.version)
+        asked = VersionIdentity.from_dict(facts.version)
+        fitting = version_for(own.meta, asked)
     except ValueError:
         raise HeadwayError(f"{own.meta.name} does not say which target it was trained for; train it again.") from None
-    warning = check_match(trained_for, VersionIdentity.from_dict(facts.version), force)
+    warning = check_match(fitting, asked, force)
     return [] if warning is None else [warning]
 
 

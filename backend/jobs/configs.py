@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from backend.drafters.families import AnySettings, PresetName, filled
 from backend.drafters.medusa.config import MedusaSettings
+from backend.errors import HeadwayError
 from backend.targets.sources import PARTS_HELP
 from backend.training.config import DistillConfig, TrainConfig
 
@@ -62,6 +63,11 @@ class TrainJobConfig(TargetConfig):
     )
     drafter: AnySettings = Field(MedusaSettings(), description="what is trained")
     training: TrainConfig = Field(TrainConfig(), description="how it is trained")
+    also: tuple[Text, ...] = Field(
+        (),
+        description="TARGET=ANSWERS: another version, such as one with another adapter, whose own answers are learned "
+        "from too",
+    )
     features: Literal["cached", "online"] = Field(
         "cached",
         description="the target's states: cached on disk, for later trainings too; online: read anew for every batch",
@@ -89,9 +95,29 @@ class TrainJobConfig(TargetConfig):
     def _in_step(self) -> Self:
         if self.spread_target and self.features == "online":
             raise ValueError("a target that is spread over processes can't be read online; use cached features")
+        if self.also and (self.spread_target or self.features == "online"):
+            raise ValueError("several versions are opened one after another, so they take cached features, not spread")
+        further_versions(self)
         return self
 
     @model_validator(mode="before")
     @classmethod
     def _take_up_preset(cls, data: Any) -> Any:
         return filled(data) if isinstance(data, Mapping) else data
+
+
+def further_versions(config: TrainJobConfig) -> list[tuple[str, str]]:
+    """(target, answers) of each further version. Raises HeadwayError for a pair that is none, and for a version that is
+    named twice.
+    """
+    found = []
+    for pair in config.also:
+        target, equals, answers = pair.rpartition("=")
+        if not (equals and target.strip() and answers.strip()):
+            raise HeadwayError(f"A further version is written TARGET=ANSWERS, not {pair!r}.")
+        found.append((target.strip(), answers.strip()))
+    targets = [config.target, *(target for target, _ in found)]
+    twice = next((one for one in targets if targets.count(one) > 1), None)
+    if twice is not None:
+        raise HeadwayError(f"The version {twice} is named twice; join its answers into one file instead.")
+    return found

@@ -16,7 +16,7 @@ from backend.data.prompts import read_prompts
 from backend.drafters.base import Drafter
 from backend.drafters.checkpoint import FaultyTensorsError, read_meta
 from backend.drafters.faults import Fault, folder_faults, tensors_of, version_faults
-from backend.drafters.registry import folder_of
+from backend.drafters.registry import folder_of, version_for
 from backend.engine.conditions import measured_on
 from backend.engine.protocol import DecodeRequest
 from backend.engine.remember import register_version
@@ -54,7 +54,9 @@ def run(config: DoctorJobConfig, context: JobContext) -> dict[str, Any]:
     meta = read_meta(folder) if folder is not None else None
     tensors = tensors_of(folder) if folder is not None else {}
     static = [] if folder is None or meta is None else folder_faults(folder, meta, tensors)
-    static += [] if meta is None else version_faults(meta.version, target.identity.to_dict())
+    if meta is not None:
+        fitting = version_for(meta, target.identity).to_dict() if meta.also else meta.version
+        static += version_faults(fitting, target.identity.to_dict())
     drafter = _loaded(config, bench, target, static)
     told = {Path(path).name: content for path, content in hashes.items()}
     if drafter is None:

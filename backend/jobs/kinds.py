@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 #: settings that are files or folders
 PATHS = ("prompts", "answers", "out", "version_out", "pack", "work", "task_file", "hits", "requests")
 #: settings that are names or paths
-MAYBE_PATHS = ("target", "start_from", "drafters", "drafter", "serving_target", "serving_drafter")
+MAYBE_PATHS = ("target", "start_from", "drafters", "drafter", "serving_target", "serving_drafter", "shared")
+PAIRS = ("also",)  #: settings that are TARGET=FILE
 FILES_OR_JOBS = ("calibration", "cost", "tuned", "eval")  #: settings that are a file, a job's id or a command
 
 
@@ -47,6 +48,7 @@ DOING = {
     "tune-tree": "tuning",
     "export": "exporting",
     "release": "releasing",
+    "adapters": "comparing adapters",
     "watch": "watching",
 }
 
@@ -63,6 +65,7 @@ class JobKind:
         output: the config's field that names the file or folder it writes, "" when there is none.
         beside: the config's field that names a server which runs anyway; with it the job needs no device of its own.
         computes: whether it works on a device at all.
+        named: the config's fields that are NAME=PATH, one or several.
     """
 
     name: str
@@ -73,6 +76,7 @@ class JobKind:
     output: str = "out"
     beside: str = ""
     computes: bool = True
+    named: tuple[str, ...] = ()
 
     def needs_device(self, config: Mapping[str, Any]) -> bool:
         """Whether a job with this config works on the device itself."""
@@ -110,7 +114,14 @@ class JobKind:
     def settled(self, config: BaseModel) -> BaseModel:
         """The config with absolute paths: a job may be taken up by a process that works in another folder."""
         changes: dict[str, Any] = {}
+        for name in self.named:
+            changes[name] = tuple(map(_named_absolute, getattr(config, name)))
+        for name in PAIRS:
+            if pairs := getattr(config, name, ()):
+                changes[name] = tuple(map(_pair_absolute, pairs))
         for name in PATHS:
+            if name in self.named:
+                continue
             value = getattr(config, name, None)
             if isinstance(value, str):
                 changes[name] = _absolute(value)
@@ -141,6 +152,17 @@ class JobKind:
 
 def _absolute(path: str) -> str:
     return str(Path(path).expanduser().absolute())
+
+
+def _named_absolute(text: str) -> str:
+    """NAME=PATH with an absolute path, if one is there: it may be a hub id."""
+    name, equals, path = text.partition("=")
+    return name + equals + (_absolute(path) if path and Path(path).expanduser().exists() else path)
+
+
+def _pair_absolute(text: str) -> str:
+    target, equals, path = text.rpartition("=")
+    return _maybe_absolute(target) + equals + _absolute(path) if equals else text
 
 
 def _maybe_absolute(text: str) -> str:
@@ -297,6 +319,14 @@ JOB_KINDS: Final[Mapping[str, JobKind]] = {
             "backend.jobs.release_config:ReleaseJobConfig",
             "backend.jobs.release_job:run",
             ("batch", "batch_tokens", "max_new_tokens", "draft_vocab"),
+        ),
+        JobKind(
+            "adapters",
+            "Adapters",
+            "backend.jobs.adapters_config:AdaptersJobConfig",
+            "backend.jobs.adapters_job:run",
+            ("batch", "batch_tokens", "max_new_tokens", "draft_vocab"),
+            named=("adapter", "prompts"),
         ),
         JobKind(
             "watch",

@@ -27,10 +27,9 @@ from backend.jobs.evaluate_config import SETUP
 from backend.jobs.release_config import ReleaseJobConfig
 from backend.jobs.release_report import report_text
 from backend.jobs.release_stages import DRAFTER, SERVING, Serving
-from backend.jobs.stage import StageContext, stage
+from backend.jobs.stage import StageContext, begun_as, stage
 
 REPORT, TEXT = "report.json", "report.md"
-ASKED = "asked.json"
 
 
 def run(config: ReleaseJobConfig, context: JobContext) -> dict[str, Any]:
@@ -41,7 +40,7 @@ def run(config: ReleaseJobConfig, context: JobContext) -> dict[str, Any]:
     out = Path(config.out).expanduser()
     if out.exists() and not (context.folder / "out").is_dir():
         raise HeadwayError(f"{out} is there already; choose another folder for this release.")
-    _check_same(config, context)
+    begun_as(context, config.model_dump(mode="json"), "release")
     context.pin([Path(path).expanduser() for path in config.prompts])
     serving = _serving(config, context)
     sides = stage(context, "prompts", lambda inner: stages.split_prompts(config, inner))
@@ -77,17 +76,6 @@ def run(config: ReleaseJobConfig, context: JobContext) -> dict[str, Any]:
         "acceptance_length": measured["lengths"][kept], "speedup": measured["speedups"][kept],
         "weights": meta.weights_sha256,
     }  # fmt: skip
-
-
-def _check_same(config: ReleaseJobConfig, context: JobContext) -> None:
-    """What an earlier attempt left in the folder belongs to the same release. Raises HeadwayError where it does not."""
-    note, told = context.folder / ASKED, config.model_dump(mode="json")
-    if note.is_file() and json.loads(note.read_text(encoding="utf-8")) != told:
-        raise HeadwayError(
-            f"{context.folder} holds what an unfinished release with other settings left; end that one with its own "
-            "command, or delete the folder."
-        )
-    write_json_atomically(note, told)
 
 
 def _serving(config: ReleaseJobConfig, context: JobContext) -> Serving:

@@ -20,6 +20,7 @@ from backend.drafters.registry import folder_of, load_drafter
 from backend.errors import Cancelled, HeadwayError
 from backend.jobs import calibrate_job, cost_job, distill_job, evaluate_job, train_job, tune_job
 from backend.jobs.as_text import validated
+from backend.jobs.configs import TargetConfig
 from backend.jobs.context import JobContext
 from backend.jobs.evaluate_config import contender_key
 from backend.jobs.opening import open_for
@@ -71,7 +72,7 @@ def answered(config: ReleaseJobConfig, context: StageContext, prompts: Sequence[
         "prompts": prompts, "temperatures": config.answer_temperatures, "max_new_tokens": config.max_new_tokens,
         "batch": config.batch, "seed": config.seed, "out": str(context.folder / "answers.jsonl"),
     }  # fmt: skip
-    return _done("distill", distill_job, config, context, asked)
+    return done("distill", distill_job, config, context, asked)
 
 
 def trained(config: ReleaseJobConfig, context: JobContext, answers: str, serving: Serving) -> dict[str, Any]:
@@ -83,11 +84,11 @@ def trained(config: ReleaseJobConfig, context: JobContext, answers: str, serving
         given = {"epochs": config.epochs, "batch_tokens": config.batch_tokens, "seed": config.seed}
         drafter = {"family": config.family, "draft_vocab": config.draft_vocab}
         asked = {
-            "answers": answers, "preset": config.preset, "drafter": _known(drafter), "training": _known(given),
+            "answers": answers, "preset": config.preset, "drafter": known(drafter), "training": known(given),
             "out": str(place), "name": config.name or Path(config.out).name, "tree": "chain", "start_from": start,
         }  # fmt: skip
         if not (place / META).is_file():
-            _done("train", train_job, config, inner, asked)
+            done("train", train_job, config, inner, asked)
         return {"out": str(place), "started_from": start}
 
     def again(metrics: bool) -> dict[str, Any]:
@@ -123,7 +124,7 @@ def tuned(config: ReleaseJobConfig, context: StageContext, drafter: str, prompts
     """The fastest tree on this machine, by prompts that were not trained on."""
 
     def part(name: str, job: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
-        return stage(context, name, lambda inner: _done(name, job, config, inner, asked))
+        return stage(context, name, lambda inner: done(name, job, config, inner, asked))
 
     about = {"drafter": drafter, "seed": config.seed}
     hits = {"prompts": prompts, "temperatures": [config.temperature], "limit": config.measured, "batch": 8}
@@ -147,7 +148,7 @@ def measured(
     drafters = [*ways.values(), *([old] if old is not None else [])]
     asked = _asked(config, prompts) | {"drafters": drafters, "trees": [tree] if tree else [], "force": old is not None}
     try:
-        rows, setup = _table(_done("evaluate", evaluate_job, config, context, asked))
+        rows, setup = _table(done("evaluate", evaluate_job, config, context, asked))
     except Cancelled:
         raise
     except HeadwayError as error:
@@ -155,7 +156,7 @@ def measured(
             raise
         context.log(f"The drafter that serves now can't draft for the new version ({error}), so it is left out.")
         asked |= {"drafters": list(ways.values()), "force": False}
-        rows, setup = _table(_done("evaluate", evaluate_job, config, context, asked))
+        rows, setup = _table(done("evaluate", evaluate_job, config, context, asked))
         old = None
     by_key = {row["contender"]: row for row in rows}
     named = {name: by_key[contender_key(spec, tree)] for name, spec in ways.items()}
@@ -179,7 +180,7 @@ def measured_before(
 
     def work(inner: StageContext) -> dict[str, Any]:
         asked = _asked(config, prompts) | {"drafters": [drafter]}
-        rows, setup = _table(_done("evaluate", evaluate_job, config, inner, asked | {"target": target}))
+        rows, setup = _table(done("evaluate", evaluate_job, config, inner, asked | {"target": target}))
         row = next(one for one in rows if one["contender"] == contender_key(drafter, None))
         return {"length": row["acceptance_length"], "speedup": row["speedup"], "row": row, "setup": setup}
 
@@ -219,10 +220,8 @@ def _score(config: ReleaseJobConfig, context: StageContext, target: str, drafter
     return TaskScore(_Task(str(file), config.eval_check), loaded).score(ready, settings, 8, context.should_stop)
 
 
-def _done(
-    kind: str, job: Any, config: ReleaseJobConfig, context: StageContext, asked: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A job of another kind for the same target, unless `asked` names another one."""
+def done(kind: str, job: Any, config: TargetConfig, context: JobContext, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What a job of another kind found for the same target, unless `asked` names another one."""
     common = config.model_dump(include={"target", "device", "dtype", "trust_remote_code"})
     found: dict[str, Any] = job.run(validated(kind, common | dict(asked)), context)
     return found
@@ -243,5 +242,6 @@ def _table(done: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any
     return [row for row in whole if row["set"] == MEAN] or whole, table["setup"]
 
 
-def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
+def known(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that were given: what is None is left to the preset."""
     return {name: value for name, value in settings.items() if value is not None}

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from backend.drafters.checkpoint import write_json_atomically
+from backend.errors import HeadwayError
 from backend.jobs.context import JobContext
 from backend.jobs.inputs import pin_files
 
 RESULT = "result.json"
+ASKED = "asked.json"
 ITEMS = "items.jsonl"
 
 
@@ -34,6 +36,21 @@ def stage(
     result = dict(work(StageContext(context, name, metrics)))
     write_json_atomically(kept, result)
     return result
+
+
+def begun_as(context: JobContext, told: Mapping[str, Any], what: str) -> None:
+    """What an earlier attempt left in the job's folder belongs to the same job, or this is the first attempt. `told`:
+    all its settings as JSON; `what`: what it is called.
+
+    Raises HeadwayError where the folder holds what other settings left.
+    """
+    note = context.folder / ASKED
+    if note.is_file() and json.loads(note.read_text(encoding="utf-8")) != told:
+        raise HeadwayError(
+            f"{context.folder} holds what an unfinished {what} with other settings left; end that one with its own "
+            "command, or delete the folder."
+        )
+    write_json_atomically(note, told)
 
 
 class StageContext:

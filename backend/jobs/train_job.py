@@ -32,8 +32,9 @@ from backend.jobs.locks import only_one
 from backend.jobs.opening import holding, open_for
 from backend.jobs.places import chosen_place, release
 from backend.jobs.provenance import provenance
-from backend.jobs.start_weights import Start, starting_weights
+from backend.jobs.start_weights import starting_weights
 from backend.jobs.train_features import HELD_OUT, TRAINING, features_for
+from backend.jobs.train_several import Further, joined_features, read_further, refuse_several_processes
 from backend.jobs.train_target import spread_over, taking_turns
 from backend.jobs.train_tree import asked_tree, numbers, stored_tree
 from backend.settings import Settings
@@ -112,7 +113,10 @@ def _opened(config: TrainJobConfig, settings: Settings) -> Target:
 
 
 def _run(config: TrainJobConfig, context: JobContext, processes: Processes) -> dict[str, Any]:
-    dataset = context.pin([Path(config.answers)])
+    refuse_several_processes(config, processes.count)
+    further = read_further(config)
+    hashes = context.pin([Path(config.answers), *(one.answers for one in further)])
+    dataset = {config.answers: hashes[str(Path(config.answers).absolute())]}
     answers = read_any(Path(config.answers))
     name = config.name or f"{config.drafter.family}-{short_name(config.target)}"
     out = chosen_place(context.folder, config.out, context.settings.drafters, name)
@@ -122,6 +126,8 @@ def _run(config: TrainJobConfig, context: JobContext, processes: Processes) -> d
     processes = taking_turns(processes, spread)
     target = spread.target if spread is not None else open_for(config, context)
     check_tokens(config, answers, target)
+    for one in further:
+        check_tokens(config.model_copy(update={"answers": str(one.answers)}), one.all, target)
     version_id = None
     if context.store is not None:
         version_id = register_version(context.store, target)
@@ -134,7 +140,7 @@ def _run(config: TrainJobConfig, context: JobContext, processes: Processes) -> d
     ):
         sweep(out.parent, f".{out.name}.*.partial")
         with processes.turn(0):
-            trained = _Training(config, context, target, answers, work, processes)
+            trained = _Training(config, context, target, answers, work, processes, further)
         processes.from_first(str(context.folder))
         for rank in range(1, processes.count):
             with processes.turn(rank):
@@ -154,10 +160,11 @@ def _run(config: TrainJobConfig, context: JobContext, processes: Processes) -> d
             name=name,
             config={},
             version=target.identity.to_dict(),
+            also=trained.versions,
             tree=tree.to_json() if isinstance(tree, TreeShape) else [],
             dynamic=asdict(tree) if isinstance(tree, DynamicShape) else None,
             numbers=reached,
-            lineage=_lineage(config, answers, target, dataset, trained.start, context),
+            lineage=_lineage(config, answers, target, dataset, trained, context),
         )
         dtype = torch.float16 if config.half else torch.float32
         trained.recipe.save(out, trained.learner, meta, dtype)
@@ -181,7 +188,9 @@ class _Training:
         answers: Sequence[Answer],
         work: Path,
         processes: Processes,
+        further: Sequence[Further] = (),
     ) -> None:
+        self.further = further
         self.config, self.context, self.target, self.work, self.processes = config, context, target, work, processes
         self.recipe: Recipe = recipe_of(config.drafter.family)
         training, self.held = split_held_out(answers, config.held_out)
@@ -192,11 +201,17 @@ class _Training:
                 "start from one of the same family."
             )
         self.asked_tree = asked_tree(config.tree, config.drafter.depth)
-        self.learner = self._learner(training)
+        self.learner = self._learner([*training, *(answer for one in further for answer in one.training)])
         if self.asked_tree is not None:
             with_tree(self.drafter(), self.asked_tree)  # one that it can't fill is better said now than in the end
         self.features = features_for(context, target, training, config, TRAINING, self.learner)
         self.held_out = features_for(context, target, self.held, config, HELD_OUT, self.learner)
+        self.versions: list[dict[str, str]] = []
+        if further:
+            own = (self.features, self.held_out)
+            self.features, self.held_out, self.versions = joined_features(
+                config, context, target, further, own, self.learner
+            )
         self._tell_sizes()
 
     def _learner(self, training: Sequence[Answer]) -> Learner:
@@ -244,6 +259,11 @@ class _Training:
         return result
 
     def _judge(self) -> Judge | None:
+        """None where several versions are learned from: one of them alone can't say which weights are best for all, so
+        the last ones are kept.
+        """
+        if self.further:
+            return None
         training, depth = self.config.training, self.config.drafter.depth
         longest = self.target.max_context - training.decode_tokens - depth - 1
         prompts = judged_prompts(self.held, training.decode_prompts, longest)
@@ -277,11 +297,12 @@ def _lineage(
     answers: Sequence[Answer],
     target: Target,
     dataset: Mapping[str, str],
-    start: Start | None,
+    trained: _Training,
     context: JobContext,
 ) -> dict[str, Any]:
-    """Where the drafter came from; no path of this machine but the answer file's name."""
-    digest = hashlib.sha256()
+    """Where the drafter came from; no path of this machine but the answer files' names."""
+    digest, start = hashlib.sha256(), trained.start
+    answers = [*answers, *(answer for one in trained.further for answer in one.all)]
     for answer in answers:
         digest.update(json.dumps([answer.prompt_ids, answer.answer_ids]).encode())
     return provenance("train", config) | {
@@ -294,8 +315,16 @@ def _lineage(
         "training": config.training.model_dump(),
         "drafter": config.drafter.model_dump(),
         "seed": config.training.seed,
+        **_also(trained),
         "parent": start.lineage if start is not None else None,
         "job": context.job_id,
         "device": device_name(target.device),
         "dtype": str(target.dtype).removeprefix("torch."),
     }
+
+
+def _also(trained: _Training) -> dict[str, Any]:
+    """What the lineage says of further versions; nothing where there are none."""
+    named = zip(trained.further, trained.versions, strict=True)
+    found = [{"target": one.target, "answers": one.answers.name, "version": version} for one, version in named]
+    return {"also": found} if found else {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -82,6 +82,11 @@ class VersionIdentity:
 def compare(first: VersionIdentity, second: VersionIdentity) -> list[str]:
     """The parts that differ, in words, in the order weights, adapter, quantisation, tokenizer, chat template."""
     return [word for part, word in _WORDS.items() if getattr(first, part) != getattr(second, part)]
+
+
+def nearest(versions: Sequence[VersionIdentity], version: VersionIdentity) -> VersionIdentity:
+    """Of the versions that a drafter learned from, the one that differs from `version` in the fewest parts."""
+    return min(versions, key=lambda one: len(compare(one, version)))
 
 
 def check_match(drafter: VersionIdentity, version: VersionIdentity, force: bool = False) -> str | None:

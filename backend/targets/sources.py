@@ -131,6 +131,20 @@ def absolute_target(text: str) -> str:
     return shown + (f"+{quantisation}" if quantisation else "")
 
 
+def with_lora(text: str, adapter: str) -> str:
+    """The target `text` with this adapter active, before its quantisation: "a+int8" with "b" is "a+lora:b+int8".
+
+    Raises HeadwayError where an adapter stands behind it already.
+    """
+    base, rest = split_target(text)
+    _, kind, other, quantisation = _parts(rest)
+    if kind:
+        raise HeadwayError(
+            f"The target {_shown(text.strip())} has the adapter {_shown(other)} already; name the model alone."
+        )
+    return f"{base}+lora:{adapter}" + (f"+{quantisation}" if quantisation else "")
+
+
 def resolve_source(text: str) -> TargetSource:
     """Decides what `text` names: a built-in name, else an existing path, else a hub id (`owner/name[@revision]`); and
     what stands behind it.

@@ -54,6 +54,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "export": (),  # value {job, error, at}
     "audit": ("quick",),  # value {job, error, at}
     "doctor": (),  # value {job, error, at}
+    "adapters": (),  # value {job, error, at}
     "job_text": (),  # value {text}
     "serve": (),  # value {vllm, job, error, at}
     "sweep": ("quick",),  # value {job, error, at}

@@ -38,6 +38,7 @@ WATCH = {
     "load-test": "/serve",
     "compare-serving": "/serve",
     "release": "/versions",
+    "adapters": "/adapters",
     "watch": "/versions",
 }
 

@@ -22,7 +22,7 @@ GROUPS: Final = (("data", "Data"), ("drafter", "Drafter"), ("training", "Trainin
 FAMILY: Final = "drafter.family"
 PRESET: Final = "preset"
 _GROUP_OF: Final[Mapping[str, str]] = {
-    "target": "data", "answers": "data", "held_out": "data", "features": "data", "preset": "drafter",
+    "target": "data", "answers": "data", "also": "data", "held_out": "data", "features": "data", "preset": "drafter",
     "drafter": "drafter", "training": "training",
 }  # fmt: skip
 _FAMILIES: Final[Mapping[str, str]] = {
@@ -52,6 +52,7 @@ _LABELS: Final[Mapping[str, str]] = {
     "drafter.kept_least": "Places kept at least",
     "training.gradient_value_clip": "Gradient value clip",
     "preset": "Preset",
+    "also": "Other versions too",
     "tree": "Tree stored",
     "training.batch_tokens": "Batch",
     "training.beta_1": "β1",
@@ -69,7 +70,7 @@ _LABELS: Final[Mapping[str, str]] = {
     "dtype": "Numbers",
 }
 _MORE: Final = (
-    "features", "held_out", "drafter.num_blocks", "drafter.decay", "drafter.dropout", "drafter.compute",
+    "also", "features", "held_out", "drafter.num_blocks", "drafter.decay", "drafter.dropout", "drafter.compute",
     "drafter.reads", "drafter.token_weight", "drafter.feature_weight", "drafter.noise", "drafter.fc_norm",
     "drafter.norm_before_fc", "drafter.norm_before_residual", "drafter.norm_output", "drafter.recycle_normed",
     "drafter.kept_places",

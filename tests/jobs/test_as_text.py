@@ -17,6 +17,7 @@ from pydantic import BaseModel
 import app
 from backend.drafters.medusa.config import MedusaSettings
 from backend.errors import HeadwayError
+from backend.jobs.adapters_config import AdaptersJobConfig
 from backend.jobs.as_text import (
     add_config_options,
     as_command,
@@ -47,6 +48,13 @@ CONFIGS: dict[str, BaseModel] = {
         training=TrainConfig(epochs=0.5, learning_rate=3e-4, steps=7, keep="last"),
         start_from="1abc",
         half=True,
+    ),
+    "adapters": AdaptersJobConfig(
+        adapter=("kind=a b/kind", "curt=owner/curt@main"),
+        prompts=("kind=it's.jsonl", "curt=b.jsonl", "curt=c.jsonl"),
+        traffic=("kind=3",),
+        min_gain=0.1,
+        out="o",
     ),
 }
 

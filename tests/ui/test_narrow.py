@@ -25,6 +25,7 @@ from dashboard.access import AccessPolicy
 from dashboard.services import DashboardSettings, Services
 from storage import JobRecord, Store, VersionIdentity
 from tests.dashboard import evaluations, served, sweeps
+from tests.dashboard.compared_adapters import add_comparison
 from tests.dashboard.comparisons import add_compared
 from tests.dashboard.stored_runs import add_run
 from tests.formats.made import heads_for
@@ -111,7 +112,10 @@ def ended_jobs(store: Store, places: Settings) -> dict[str, str]:
     result = doctor_job.run(asking, context)
     store.put_items(doctor.id, doctor.attempt, context.items())
     store.end_job(doctor.id, doctor.attempt, "finished", result=result)
-    return {"load": load.id, "export": export.id, "audit": audit.id, "doctor": doctor.id}
+    adapters = add_comparison(store, places.home / "adapters", name)
+    return {
+        "load": load.id, "export": export.id, "audit": audit.id, "doctor": doctor.id, "adapters": adapters.id,
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -236,6 +240,11 @@ def on_doctor(page: Page, site: Site) -> None:
         words.click()
 
 
+def on_adapters(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/adapters?job={site.jobs['adapters']}")
+    page.locator(".hw-adp-mix tbody tr").nth(4).wait_for()
+
+
 def on_serve(page: Page, site: Site) -> None:
     page.goto(f"{site.url}/serve?job={site.jobs['load']}")
     page.locator(".hw-serve table tbody tr").nth(3).wait_for()
@@ -243,7 +252,7 @@ def on_serve(page: Page, site: Site) -> None:
 
 PAGES = (
     on_home, on_live, on_race, on_data, on_train, on_train_form, on_evaluate, on_sweep, on_trees, on_runs, on_compare,
-    on_versions, on_audit, on_doctor, on_export, on_serve, on_learn,
+    on_versions, on_adapters, on_audit, on_doctor, on_export, on_serve, on_learn,
 )  # fmt: skip
 
 

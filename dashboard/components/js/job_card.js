@@ -8,7 +8,7 @@ export const KIND = {
   plan: { name: "Measure" }, joint: { name: "Train jointly" }, finetune: { name: "Fine-tune" }, calibrate: { name: "Calibrate", page: "/trees" }, cost: { name: "Cost", page: "/trees" }, sweep: { name: "Sweep", page: "/sweep" },
   audit: { name: "Audit", page: "/audit" }, doctor: { name: "Diagnose", page: "/doctor" },
   "tune-tree": { name: "Tune", page: "/trees" }, export: { name: "Export", page: "/export" },
-  vllm: { name: "Serve", page: "/serve" }, "load-test": { name: "Load test", page: "/serve" }, "compare-serving": { name: "Compare with vLLM", page: "/serve" }, release: { name: "Release" }, watch: { name: "Watch" },
+  vllm: { name: "Serve", page: "/serve" }, "load-test": { name: "Load test", page: "/serve" }, "compare-serving": { name: "Compare with vLLM", page: "/serve" }, release: { name: "Release" }, adapters: { name: "Adapters", page: "/adapters" }, watch: { name: "Watch" },
 };
 const ACTIONS = {
   pause: ["Pause", "Saves a checkpoint and waits"], resume: ["Resume", "Goes on from the last checkpoint"],
