@@ -19,7 +19,7 @@ from backend.errors import HeadwayError
 from backend.targets import attention, tree_pass
 from backend.targets.identity import VersionIdentity
 from backend.targets.kv_cache import KVCache
-from backend.targets.norms import RowNorm, shorten_norms
+from backend.targets.norms import shorten_norms
 from backend.targets.packed_linear import PackedFrom, pack_model
 from backend.targets.tree_pass import MaskInputs, PassOutput
 from backend.trees import DraftTree
@@ -93,13 +93,6 @@ class Target:
         """[V, H], the input embedding."""
         weight: Tensor = self._embedding.weight.detach()  # type: ignore[operator]
         return weight
-
-    def final_norm_weight(self) -> Tensor | None:
-        """[H], of the norm before the output head; None where that is no plain RMS norm (see norms.py)."""
-        for child in self._base.children():
-            if isinstance(child, RowNorm):
-                return child.weight.detach()
-        return None
 
     # -- running the model ---------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ LISTS = ("adapter", "prompts", "traffic")  #: fields with one a line
 
 
 class AdaptersHandlers(DrafterFormHandlers):
-    kind, config, start, groups = "adapters", AdaptersJobConfig, "Compare adapters", GROUPS
+    kind, config, start, groups = "adapters", AdaptersJobConfig, "Compare", GROUPS
     named, described = ("adapter", "prompts", "traffic", "shared", "out"), staticmethod(adapters_fields)
 
     def first(self, query: Mapping[str, str]) -> dict[str, Any]:

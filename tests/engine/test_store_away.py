@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from backend.decoding.loop import decode
-from backend.engine import service
+from backend.engine import running
 from backend.engine.keeper import Keeper
 from backend.engine.service import LocalEngine
 from backend.errors import HeadwayError
@@ -61,7 +61,7 @@ class Held:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
         self.reached, self.go = threading.Event(), threading.Event()
         self._after = after
-        monkeypatch.setattr(service, "decode", self._decode)
+        monkeypatch.setattr(running, "decode", self._decode)
 
     def _decode(self, *given: Any, **named: Any) -> Iterator[Any]:
         for count, record in enumerate(decode(*given, **named)):

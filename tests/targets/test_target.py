@@ -222,11 +222,3 @@ def test_a_wider_narrowest_pass_changes_nothing_but_time() -> None:
 
 def test_the_narrowest_pass_is_one_of_those_measured() -> None:
     assert fastest_width(target_of("llama")) in WIDTHS
-
-
-def test_the_last_norm_is_told_where_it_is_a_plain_one() -> None:
-    llama = target_of("llama")
-    weight = llama.final_norm_weight()
-    assert weight is not None and weight.equal(llama.model.model.norm.weight) and not weight.requires_grad
-    assert target_of("gpt2").final_norm_weight() is None  # a LayerNorm
-    assert target_of("gemma2").final_norm_weight() is None  # counts its weight from one

@@ -10,7 +10,7 @@ from torch import Tensor
 from backend.drafters.eagle3.config import Eagle3Config
 from backend.drafters.eagle3.config import default_layers as default_layers
 from backend.drafters.eagle3.model import Eagle3Head
-from backend.drafters.layer.starting import draw_weights, layer_like, start_norm
+from backend.drafters.layer.starting import draw_weights, layer_like
 from backend.targets.target import Target
 
 NORMS = ("norm_output", "norm_before_residual", "norm_before_fc", "fc_norm")
@@ -37,12 +37,11 @@ def new_head(
     seed: int = 0,
     **norms: bool,
 ) -> Eagle3Head:
-    """An untrained head for `target`; token_map int64 [Vd]. Its norm and output rows start as the target's own."""
+    """An untrained head for `target`; token_map int64 [Vd]. Its output rows start as the target's own."""
     head = empty_head(target, len(token_map), reads, **norms)
     draw_weights(head, seed)
     head.token_map.copy_(token_map)
     head.state_scale.copy_(torch.tensor(scales))
-    start_norm(head.norm, target)
     with torch.no_grad():
         head.lm_head.weight.copy_(target.lm_head_weight()[token_map.to(target.device)])
     head.hold_embedding(target.embedding_weight().float())

@@ -48,18 +48,6 @@ def draw_weights(model: nn.Module, seed: int) -> None:
             weight.fill_(1.0)
 
 
-@torch.no_grad()
-def start_norm(norm: nn.RMSNorm, target: Target) -> None:
-    """Start a drafter's last norm as the target's own, which the output rows were made for; where the target has no RMS
-    norm there, it stays as it is.
-
-    Drawn at one, it would have to grow to the target's size (1.8 on average for SmolLM2) in steps of the learning rate.
-    """
-    weight = target.final_norm_weight()
-    if weight is not None and weight.shape == norm.weight.shape:
-        norm.weight.copy_(weight)
-
-
 def usual_sizes(states: Tensor, parts: int) -> tuple[float, ...]:
     """The usual root mean square of each layer's states, at least 1e-6.
 

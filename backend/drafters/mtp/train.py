@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from backend.drafters.layer.attention import KeyBlock, attend
 from backend.drafters.layer.learner import PairLearner
-from backend.drafters.layer.starting import STD, draw_weights, layer_like, start_norm
+from backend.drafters.layer.starting import STD, draw_weights, layer_like
 from backend.drafters.learning import SequenceBatch
 from backend.drafters.mtp.config import MtpConfig, MtpSettings
 from backend.drafters.mtp.model import MtpModel, MtpModule, seen_by
@@ -41,7 +41,6 @@ def new_model(target: Target, token_map: Tensor, settings: MtpSettings, seed: in
     model.token_map.copy_(token_map)
     for part in model.parts:
         _pass_through(part, target.hidden_size)
-        start_norm(part.norm, target)
     model.hold_target(target)
     return model.to(target.device)
 

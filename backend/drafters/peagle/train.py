@@ -18,7 +18,7 @@ from torch import Tensor
 from backend.drafters.eagle3.train import default_layers
 from backend.drafters.layer.attention import KeyBlock, attend
 from backend.drafters.layer.learner import PairLearner, attend_own
-from backend.drafters.layer.starting import draw_weights, layer_like, start_norm
+from backend.drafters.layer.starting import draw_weights, layer_like
 from backend.drafters.learning import IGNORE, SequenceBatch
 from backend.drafters.peagle.config import PeagleConfig, PeagleSettings, PeagleTrainConfig
 from backend.drafters.peagle.model import PeagleHead
@@ -45,12 +45,11 @@ def empty_head(target: Target, draft_vocab_size: int, settings: PeagleSettings) 
 def new_head(
     target: Target, token_map: Tensor, settings: PeagleSettings, scales: Sequence[float], seed: int = 0
 ) -> PeagleHead:
-    """An untrained head for `target`; token_map int64 [Vd]. Its norm and output rows start as the target's own."""
+    """An untrained head for `target`; token_map int64 [Vd]. Its output rows start as the target's own."""
     head = empty_head(target, len(token_map), settings)
     draw_weights(head, seed)
     head.token_map.copy_(token_map)
     head.state_scale.copy_(torch.tensor(scales))
-    start_norm(head.norm, target)
     with torch.no_grad():
         head.lm_head.weight.copy_(target.lm_head_weight()[token_map.to(target.device)])
         head.mask_hidden.copy_(torch.randn(head.mask_hidden.shape, generator=torch.Generator().manual_seed(seed + 1)))
