@@ -42,11 +42,14 @@ def near_tie(target: Target, row: int, ours: list[int], theirs: list[int]) -> bo
     return float((logits[ours[place]] - logits[theirs[place]]).abs()) < 1e-3
 
 
-@pytest.mark.parametrize("tree", [None, "chain-3", "medusa-63"])
-def test_greedy_answers_do_not_change(smollm2: Target, tree: str | None) -> None:
+@pytest.mark.parametrize(
+    ("heads", "tree"),
+    [("medusa", None), ("medusa", "chain-3"), ("medusa", "medusa-63"), ("eagle3", None)],
+)
+def test_greedy_answers_do_not_change(smollm2: Target, heads: str, tree: str | None) -> None:
     plain = answers(smollm2, PlainDrafter())
     assert "Paris" in plain[0].text
-    drafter, warnings = load_drafter("builtin-medusa", smollm2, parse_tree(tree) if tree else None)
+    drafter, warnings = load_drafter(f"builtin-{heads}", smollm2, parse_tree(tree) if tree else None)
     assert warnings == []
     for batch in (1, 3):
         drafted = answers(smollm2, drafter, batch)

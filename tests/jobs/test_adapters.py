@@ -48,10 +48,10 @@ def prompts(tmp_path: Path) -> str:
     return str(file)
 
 
-def asked(tones: dict[str, str], prompts: str, out: Path, **more: Any) -> AdaptersJobConfig:
+def asked(tones: dict[str, str], file: str, out: Path, **more: Any) -> AdaptersJobConfig:
     given = {
         "adapter": tuple(f"{name}={place}" for name, place in tones.items()),
-        "prompts": tuple(f"{name}={prompts}" for name in tones),
+        "prompts": tuple(f"{name}={file}" for name in tones),
         "out": str(out),
     }
     return AdaptersJobConfig.model_validate({**TINY, **given, **more})

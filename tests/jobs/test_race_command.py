@@ -63,7 +63,7 @@ def test_a_race_in_words_and_without_a_record(capsys: pytest.CaptureFixture[str]
         (["none", "ngram temperature=hot"], "Lane B: temperature has to be a number, not 'hot'."),
         (["none", "ngram max-depth=1.5"], "Lane B: max_depth has to be a whole number"),
         (["none", "ngram sampled=perhaps"], "Lane B: sampled is yes or no"),
-        (["none", "ngram temperature=9"], "Lane B: "),
+        (["none", "ngram temperature=-1"], "Lane B: "),
         (["none", "ngram rule=best"], "Lane B: "),
         (["none", "ngram tree='"], "Lane B: "),
         (["none", "ngram tree=bush"], "Lane B: Unknown tree"),
