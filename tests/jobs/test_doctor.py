@@ -84,7 +84,7 @@ def ward(tmp_path_factory: pytest.TempPathFactory) -> Ward:
     target = opened(folder)
     answers = answers_of(target, ROWS)
     medusa = trained(SETTINGS["medusa"], target, answers, folder / "medusa", 160)
-    eagle3 = trained(SETTINGS["eagle3"], target, answers, folder / "eagle3", 120)
+    eagle3 = trained(SETTINGS["eagle3"], target, answers, folder / "eagle3", 180)
     return Ward(folder, target, answers, medusa, eagle3, prompt_file(folder / "a.jsonl", *ROWS))
 
 
