@@ -26,7 +26,8 @@ from backend.targets.opening import open_target
 from backend.targets.target import Target
 from backend.training.known_targets import KnownTarget, remember_target
 from backend.training.plan_facts import answer_facts, layer_weights, machine_speed, with_captures
-from backend.training.planner import AnswerFacts, Plan, Probe, TargetFacts, plan
+from backend.training.plan_given import AnswerFacts, Probe, TargetFacts
+from backend.training.planner import Plan, plan
 from backend.training.probe import Loaded, load_watched, probe
 from backend.training.shards import makes
 from backend.training.split import split_held_out

@@ -25,7 +25,8 @@ from backend.targets.checkpoint import read_json, stored_tensors
 from backend.targets.sources import SourceKind, TargetSource, resolve_source
 from backend.training.captures import Wanted, answers_digest, serving, text_digests
 from backend.training.known_targets import KnownTarget
-from backend.training.planner import AnswerFacts, Planned, Speed, TargetFacts, padded_tokens
+from backend.training.plan_given import AnswerFacts, Planned, Speed, TargetFacts
+from backend.training.planner import padded_tokens
 from backend.training.split import split_held_out
 
 FLOAT32: Final = 4

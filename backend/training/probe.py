@@ -29,7 +29,8 @@ from backend.targets.target import Target
 from backend.training.features import CaptureConfig, FeatureStore, TokenizedAnswer, capture
 from backend.training.loop import Features, train
 from backend.training.order import PositionOrder, TextOrder
-from backend.training.planner import BATCH_TOKENS, Planned, Probe, decides, padded_tokens
+from backend.training.plan_given import Planned, Probe
+from backend.training.planner import BATCH_TOKENS, decides, padded_tokens
 from backend.training.state import STATE
 from backend.training.text_features import TextFeatureStore, capture_texts
 

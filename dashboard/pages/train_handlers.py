@@ -21,7 +21,8 @@ from backend.jobs.configs import TrainJobConfig
 from backend.jobs.fork import start_of
 from backend.training.known_targets import known_target
 from backend.training.plan_facts import answer_facts, machine_speed, target_facts, with_captures
-from backend.training.planner import AnswerFacts, decides, plan
+from backend.training.plan_given import AnswerFacts
+from backend.training.planner import decides, plan
 from backend.training.vocab_facts import vocabulary_facts
 from dashboard.jobs import Jobs
 from dashboard.presenters.schema_form import FormField, config_from, problems_of, typed_from

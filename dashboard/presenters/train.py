@@ -14,7 +14,8 @@ from backend.analysis.draft_vocab import CurvePoint
 from backend.drafters.families import PRESETS
 from backend.jobs.configs import TrainJobConfig
 from backend.targets.sources import short_name
-from backend.training.planner import Plan, Probe
+from backend.training.plan_given import Probe
+from backend.training.planner import Plan
 from backend.words import bytes_in_words, count_in_words
 from dashboard.presenters.schema_form import FormField, form_fields, typed_from, with_choices
 

@@ -9,7 +9,9 @@ import pytest
 from fastapi import FastAPI
 
 from dashboard.access import AccessPolicy
+from dashboard.jobs import Jobs
 from dashboard.services import Services
+from storage import Store
 from tests.ui.replay_engine import ReplayEngine
 from tests.ui.serving import built
 
@@ -29,3 +31,16 @@ def dashboard(engine: ReplayEngine) -> Callable[..., FastAPI]:
         return built(Services(engine, policy, **rest))
 
     return build
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store.open(":memory:") as made:
+        yield made
+
+
+@pytest.fixture
+def jobs(store: Store) -> Iterator[Jobs]:
+    engine = ReplayEngine(steps_per_s=None)
+    yield Jobs(Services(engine, AccessPolicy.for_bind(), store))
+    engine.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,28 +11,12 @@ import pytest
 
 from backend.errors import HeadwayError
 from backend.jobs.adapters_report import report_text
-from dashboard.access import AccessPolicy
 from dashboard.adapting import mix, view, written
 from dashboard.jobs import Jobs
 from dashboard.pages.adapters_handlers import AdaptersHandlers
 from dashboard.presenters.adapters import adapters_name, adapters_view
-from dashboard.services import Services
 from storage import Store
 from tests.dashboard.compared_adapters import FOUND, add_comparison, config, report_of
-from tests.ui.replay_engine import ReplayEngine
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as made:
-        yield made
-
-
-@pytest.fixture
-def jobs(store: Store) -> Iterator[Jobs]:
-    engine = ReplayEngine(steps_per_s=None)
-    yield Jobs(Services(engine, AccessPolicy.for_bind(), store))
-    engine.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,30 +11,14 @@ import pytest
 from starlette.responses import Response
 
 from backend.errors import HeadwayError
-from dashboard.access import AccessPolicy
 from dashboard.auditing import certificate, view
 from dashboard.jobs import Jobs
 from dashboard.pages.audit_handlers import AuditHandlers
 from dashboard.presenters.audit import audit_name, so_far
-from dashboard.services import Services
 from storage import Store
-from tests.ui.replay_engine import ReplayEngine
 
 GREEDY = {"tokens": 10, "equal": 9, "ties": 1, "errors": 0, "largest_gap": 1e-5, "first_error": None}
 SAMPLED = {"compared": 7, "off": 0, "largest_difference": 2e-7, "depths": []}
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as made:
-        yield made
-
-
-@pytest.fixture
-def jobs(store: Store) -> Iterator[Jobs]:
-    engine = ReplayEngine(steps_per_s=None)
-    yield Jobs(Services(engine, AccessPolicy.for_bind(), store))
-    engine.close()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -24,12 +24,6 @@ from storage import NotFoundError, Store
 from tests.dashboard.comparisons import add_compared
 from tests.dashboard.stored_runs import add_run
 from tests.ui.replay_engine import ReplayEngine
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as made:
-        yield made
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,29 +11,13 @@ import pytest
 
 from backend.analysis.doctor import Finding
 from backend.errors import HeadwayError
-from dashboard.access import AccessPolicy
 from dashboard.diagnosing import view, written
 from dashboard.jobs import Jobs
 from dashboard.pages.doctor_handlers import DoctorHandlers
 from dashboard.presenters.doctor import doctor_name
-from dashboard.services import Services
 from storage import Store
-from tests.ui.replay_engine import ReplayEngine
 
 CONFIG = {"target": "t", "drafter": "/heads/mine", "tree": None, "temperature": 0.0, "raw": True}
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as made:
-        yield made
-
-
-@pytest.fixture
-def jobs(store: Store) -> Iterator[Jobs]:
-    engine = ReplayEngine(steps_per_s=None)
-    yield Jobs(Services(engine, AccessPolicy.for_bind(), store))
-    engine.close()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,6 @@ from dashboard.services import DashboardSettings, Services
 from storage import Store
 from tests.dashboard.evaluations import CONFIG, add_evaluation, measured, report, setup
 from tests.ui.replay_engine import ReplayEngine
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as made:
-        yield made
 
 
 @pytest.fixture

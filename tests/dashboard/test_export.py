@@ -25,12 +25,6 @@ class Engine(ReplayEngine):
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as made:
-        yield made
-
-
-@pytest.fixture
 def handlers(store: Store) -> Iterator[ExportHandlers]:
     engine = Engine(steps_per_s=None)
     services = Services(engine, AccessPolicy.for_bind(), store)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -20,12 +19,6 @@ from tests.ui.replay_engine import ReplayEngine
 
 PAGES = ["/", "/live", "/data", "/train", "/evaluate", "/runs"]
 CONFIGS = {"evaluate": {"drafters": ["heads"], "temperatures": [0.0]}}
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as made:
-        yield made
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,6 @@ from tests.ui.replay_engine import ReplayEngine
 
 CONFIG = {"prompts": ["p.jsonl"], "out": "answers.jsonl"}
 OTHER = str(Path("other.jsonl").absolute())
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as made:
-        yield made
 
 
 @pytest.fixture

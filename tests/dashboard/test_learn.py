@@ -54,6 +54,8 @@ def test_what_cannot_be_is_one_sentence(name: str, query: list[tuple[str, str]],
     assert problem in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_the_toy_worlds_mistakes_come_from_the_command() -> None:
+def test_the_toy_world_comes_from_the_command() -> None:
+    rows = toy(2)["rows"]
+    assert len(rows) == 6 and rows[-1]["tokens_per_step"] == 5.0
     with pytest.raises(HeadwayError, match="seed"):
         toy(-1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from backend.errors import HeadwayError
@@ -22,12 +20,6 @@ TREE = {
     "target_probs": [None, 0.6, 0.05, 0.9],
     "entropies": [1.0, 0.5, 2.0, 3.0],
 }
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as made:
-        yield made
 
 
 def traces(store: Store | None) -> Traces:

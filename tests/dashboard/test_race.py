@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,6 @@ from tests.ui.replay_engine import ReplayEngine
 
 LANES = [{"drafter": "none"}, {"drafter": "builtin-medusa", "tree": "chain-2"}]
 FORM: dict[str, Any] = {"prompt": "Why?", "lanes": LANES, "max_new_tokens": 16, "seed": 3}
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as made:
-        yield made
 
 
 @pytest.fixture

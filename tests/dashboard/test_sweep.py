@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,12 +26,6 @@ from dashboard.services import DashboardSettings, Services
 from storage import Store, StoreError
 from tests.dashboard.sweeps import add_sweep, config_of, made_up_trials, report
 from tests.ui.idle_engine import IdleEngine
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as made:
-        yield made
 
 
 @pytest.fixture

@@ -26,12 +26,6 @@ from tests.ui.replay_engine import ReplayEngine
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as made:
-        yield made
-
-
-@pytest.fixture
 def services(store: Store, tmp_path: Path) -> Iterator[Services]:
     for name in ("demo", "heldout"):
         (tmp_path / f"{name}.jsonl").write_text('{"turns": ["Say a."]}\n')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,6 @@ FOUND = {
     "identity": IDENTITY.parts() | {"name": "m"}, "source": "/m", "name": "m", "model_type": "llama",
     "num_parameters": 5,
 }  # fmt: skip
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as made:
-        yield made
 
 
 @pytest.fixture

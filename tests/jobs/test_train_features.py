@@ -16,7 +16,8 @@ from backend.settings import Settings
 from backend.training.captures import MANIFEST
 from backend.training.known_targets import known_target
 from backend.training.plan_facts import answer_facts, target_facts, with_captures
-from backend.training.planner import Speed, plan
+from backend.training.plan_given import Speed
+from backend.training.planner import plan
 from backend.training.split import split_held_out
 from tests.jobs.test_train_families import PAIR, SHORT, home, run
 from tests.jobs.test_train_job import made_up_answers

@@ -28,18 +28,8 @@ from backend.training.features import _groups, _plan, capture
 from backend.training.kept import weights_file
 from backend.training.loop import train
 from backend.training.plan_facts import answer_facts, folder_facts, target_facts
-from backend.training.planner import (
-    BATCH_TOKENS,
-    SHARD_POSITIONS,
-    AnswerFacts,
-    Probe,
-    Speed,
-    TargetFacts,
-    decides,
-    feature_bytes,
-    padded_tokens,
-    plan,
-)
+from backend.training.plan_given import AnswerFacts, Probe, Speed, TargetFacts
+from backend.training.planner import BATCH_TOKENS, SHARD_POSITIONS, decides, feature_bytes, padded_tokens, plan
 from backend.training.split import split_held_out
 from backend.training.state import STATE
 from backend.training.text_features import capture_texts

@@ -38,8 +38,7 @@ def new_head(
     **norms: bool,
 ) -> Eagle3Head:
     """An untrained head for `target`; token_map int64 [Vd]. Its output rows start as the target's own, and `fc` hands
-    the last of the layers read on, so that states start in the space of these rows: on SmolLM2 the loss at depth 1 was
-    5.2 nats after 100 steps with it, and 5.6 without.
+    the last of the layers read on, so that states start in the space of these rows, which learns faster.
     """
     head = empty_head(target, len(token_map), reads, **norms)
     draw_weights(head, seed)
